@@ -1,0 +1,222 @@
+//! The lock store: the one place that decides who may write a file.
+//!
+//! # Theory of operation
+//!
+//! The store is a SQLite database in write-ahead mode, shared by every mala process of a repository. There is no
+//! daemon. A process that wants to change something takes the write turn (`turn`: the kernel queues writers), opens
+//! one IMMEDIATE transaction (`change`), decides on what it reads there, and commits state and events together.
+//! Readers (`view`) see a consistent snapshot and never wait.
+//!
+//! A stored lock is worth something only while its owner lives (`process`), so a dead owner's locks are free
+//! the moment it dies, whether or not anybody has noticed. Who notices first writes the one event about it.
+//!
+//! Waiters (`queue`, `wait`, `wake`) sleep in the kernel. Each watches the one obstacle nearest to it and is woken
+//! by whoever removes it, or by the end of the process behind it.
+
+mod agents;
+mod change;
+mod error;
+mod events;
+mod ids;
+mod locks;
+pub mod process;
+mod queue;
+mod request;
+mod rows;
+mod schema;
+mod status;
+mod sweep;
+mod turn;
+mod view;
+mod wait;
+mod wake;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mala_core::ports::{Clock, Liveness, WallClock};
+use mala_core::{Scope, Timestamp};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+
+pub use agents::Agent;
+pub use error::{Result, StoreError, show_circle};
+pub use events::{Event, EventFilter, EventKind};
+pub use locks::{Released, Renewed};
+pub use request::{Cause, Outcome, Party, Refusal, Request, Which};
+pub use schema::VERSION as SCHEMA_VERSION;
+pub use status::{HEALTH_WINDOW, Health, Mutex, Status, Waiting};
+pub use sweep::{Extent, Leftovers};
+pub use view::Standing;
+
+use change::Change;
+use error::Fault;
+use schema::Found;
+use turn::TurnFile;
+use view::View;
+
+/// How long SQLite itself waits for other programs that look into the database.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pages of the write-ahead log that make somebody move it into the database. Short, because a process that opens the
+/// store alone reads the whole log first.
+const CHECKPOINT_PAGES: i64 = 250;
+/// Page cache, in KiB as SQLite wants it: negative.
+const CACHE_KIB: i64 = -32 * 1024;
+/// A scope that has no row yet. No row refers to it, so everything looks empty.
+const NO_SCOPE: i64 = 0;
+
+/// An open store, seen from one scope.
+#[derive(Debug)]
+pub struct Store {
+    conn: Connection,
+    turn: TurnFile,
+    path: PathBuf,
+    wake_dir: PathBuf,
+    scope_root: Vec<u8>,
+    clock: Box<dyn Clock + Send>,
+    liveness: Box<dyn Liveness + Send>,
+}
+
+impl Store {
+    /// Opens the store of this scope, and creates or migrates it if need be.
+    pub fn open(scope: &Scope) -> Result<Self> {
+        use std::os::unix::ffi::OsStrExt;
+        Self::open_in(&scope.state_dir(), scope.root().as_os_str().as_bytes())
+    }
+
+    /// Opens the store in the folder `dir`, for the scope with this root.
+    pub fn open_in(dir: &Path, scope_root: &[u8]) -> Result<Self> {
+        fs::create_dir_all(dir).map_err(|error| StoreError::from_io(dir, error))?;
+        let path = dir.join("state.db");
+        let turn = TurnFile::open(&dir.join("turn"))?;
+        let mut conn = connect(&path).map_err(|error| StoreError::from_sql(&path, error))?;
+        if schema::inspect(&conn, &path)? != Found::Current {
+            let _turn = turn.take()?;
+            schema::migrate(&mut conn, &path)?;
+        }
+        Ok(Self {
+            conn,
+            turn,
+            path,
+            wake_dir: dir.join("wake"),
+            scope_root: scope_root.to_vec(),
+            clock: Box::new(WallClock),
+            liveness: Box::new(process::ProcessTable),
+        })
+    }
+
+    /// The same store with another idea of time.
+    #[must_use]
+    pub fn with_clock(self, clock: impl Clock + Send + 'static) -> Self {
+        Self { clock: Box::new(clock), ..self }
+    }
+
+    /// The same store with another idea of who is alive.
+    #[must_use]
+    pub fn with_liveness(self, liveness: impl Liveness + Send + 'static) -> Self {
+        Self { liveness: Box::new(liveness), ..self }
+    }
+
+    /// The same store with another idea of how long to wait for its turn to write.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.turn.patience = patience;
+        self
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn wake_dir(&self) -> &Path {
+        &self.wake_dir
+    }
+
+    /// Asks SQLite whether the file is sound.
+    pub fn check_integrity(&mut self) -> Result<()> {
+        let verdict = self
+            .conn
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+            .map_err(|error| StoreError::from_sql(&self.path, error))?;
+        match verdict.as_str() {
+            "ok" => Ok(()),
+            _ => Err(StoreError::Damaged { path: self.path.clone(), detail: verdict }),
+        }
+    }
+
+    /// A number that changes whenever another connection has changed the store.
+    pub fn data_version(&mut self) -> Result<i64> {
+        self.conn
+            .pragma_query_value(None, "data_version", |row| row.get(0))
+            .map_err(|error| StoreError::from_sql(&self.path, error))
+    }
+
+    /// Runs `work` on one consistent snapshot.
+    pub(crate) fn read<T>(
+        &mut self,
+        work: impl FnOnce(&View<'_>) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        let run = || {
+            let sql = self.conn.transaction_with_behavior(TransactionBehavior::Deferred)?;
+            let scope = scope_row(&sql, &self.scope_root)?.unwrap_or(NO_SCOPE);
+            work(&View::new(sql, &self.path, scope, self.clock.now(), &*self.liveness))
+        };
+        run().map_err(|fault: Fault| fault.at(&self.path))
+    }
+
+    /// Runs `work` in one write transaction. An error undoes everything it did.
+    pub(crate) fn write<T>(
+        &mut self,
+        work: impl FnOnce(&mut Change<'_>) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
+        self.try_write(work).map_err(|fault| fault.at(&self.path))
+    }
+
+    /// Like [`Store::write`], for callers that treat some faults as answers.
+    pub(crate) fn try_write<T>(
+        &mut self,
+        work: impl FnOnce(&mut Change<'_>) -> std::result::Result<T, Fault>,
+    ) -> std::result::Result<T, Fault> {
+        let turn = self.turn.take()?;
+        let sql = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let scope = match scope_row(&sql, &self.scope_root)? {
+            Some(scope) => scope,
+            None => {
+                sql.execute("INSERT INTO scope (root) VALUES (?1)", [&self.scope_root])?;
+                sql.last_insert_rowid()
+            }
+        };
+        // The time is read with the turn in hand, so events lie in the order of their times.
+        let view = View::new(sql, &self.path, scope, self.clock.now(), &*self.liveness);
+        let mut change = Change::new(view, &self.wake_dir, turn);
+        let value = work(&mut change)?;
+        change.commit()?;
+        Ok(value)
+    }
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let conn = Connection::open(path)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    // In write-ahead mode this survives the death of any process; a power cut may undo the last commits, but
+    // never damages the file.
+    conn.pragma_update(None, "synchronous", "NORMAL")?;
+    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // Otherwise the last process to leave would have to wait for the disk each time.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // Room for the whole lock table of a large run; unused room costs nothing.
+    conn.pragma_update(None, "cache_size", CACHE_KIB)?;
+    // Plans do not depend on bound values here, and looking at them would plan each statement anew each time.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    Ok(conn)
+}
+
+fn scope_row(sql: &Connection, root: &[u8]) -> rusqlite::Result<Option<i64>> {
+    sql.prepare_cached("SELECT id FROM scope WHERE root = ?1")?.query_row([root], |row| row.get(0)).optional()
+}

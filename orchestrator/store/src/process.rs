@@ -1,0 +1,281 @@
+//! Processes of this machine: who runs, since when, and who started whom.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use mala_core::ports::Liveness;
+use mala_core::{Life, Owner};
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(target_os = "linux"))]
+use portable as system;
+
+/// What the system tells about one process.
+#[derive(Debug, Clone)]
+pub struct Process {
+    pub pid: u32,
+    pub parent: u32,
+    pub start_time: u64,
+    /// Program name, without its folder.
+    pub name: String,
+    ended: bool,
+}
+
+impl Process {
+    /// The process called `pid`, unless it has ended. A zombie has ended.
+    pub fn find(pid: u32) -> Option<Self> {
+        system::find(pid).filter(|process| !process.ended)
+    }
+
+    pub fn owner(&self) -> Owner {
+        let machine = machine();
+        Owner {
+            host: machine.host.clone(),
+            boot_id: machine.boot_id.clone(),
+            pid: self.pid,
+            start_time: self.start_time,
+        }
+    }
+
+    /// Parent, its parent, and so on, up to the first process of the machine.
+    pub fn ancestors(&self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Self::find(self.parent), |process| Self::find(process.parent))
+    }
+
+    /// True for a process that ends when the command it was given ends, such as `sh -c "..."`.
+    fn is_wrapper(&self) -> bool {
+        const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "fish", "ksh", "ash"];
+        const RUNNERS: &[&str] = &[
+            "env", "ionice", "nice", "nohup", "setsid", "stdbuf", "strace", "sudo", "time", "timeout",
+            "xargs",
+        ];
+        let args = system::args(self.pid);
+        let program = args.first().map_or(self.name.as_str(), |arg| base_name(arg));
+        let runs_one_command = || {
+            args.get(1).is_some_and(|arg| arg.starts_with('-') && !arg.starts_with("--") && arg.contains('c'))
+        };
+        RUNNERS.contains(&program) || (SHELLS.contains(&program) && runs_one_command())
+    }
+}
+
+fn base_name(program: &str) -> &str {
+    Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or(program)
+}
+
+/// This process.
+pub fn current() -> Owner {
+    static CURRENT: OnceLock<Owner> = OnceLock::new();
+    CURRENT
+        .get_or_init(|| {
+            Process::find(std::process::id())
+                .expect("a running process finds itself in the process table")
+                .owner()
+        })
+        .clone()
+}
+
+/// The process that the caller's session lives with: the nearest ancestor that outlasts single commands. For a person
+/// that is the shell, for a script its interpreter, for an agent the client.
+pub fn session() -> Option<Process> {
+    let me = Process::find(std::process::id())?;
+    me.ancestors().find(|process| !process.is_wrapper())
+}
+
+struct Machine {
+    host: String,
+    boot_id: String,
+}
+
+fn machine() -> &'static Machine {
+    static MACHINE: OnceLock<Machine> = OnceLock::new();
+    MACHINE.get_or_init(|| Machine { host: host_name(), boot_id: system::boot_id() })
+}
+
+/// The host name; in a container, with the number of its process namespace. Pids of two namespaces mean nothing to
+/// each other, so they count as two hosts.
+fn host_name() -> String {
+    let name = nix::unistd::gethostname()
+        .map_or_else(|_| "unknown-host".to_owned(), |name| name.to_string_lossy().into_owned());
+    match system::process_namespace() {
+        Some(namespace) => format!("{name}/{namespace}"),
+        None => name,
+    }
+}
+
+/// Judges owners by this machine's process table.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessTable;
+
+impl Liveness for ProcessTable {
+    fn of(&self, owner: &Owner) -> Life {
+        let machine = machine();
+        if owner.host != machine.host {
+            return Life::Unknown;
+        }
+        if owner.boot_id != machine.boot_id {
+            return Life::Dead;
+        }
+        match system::find(owner.pid) {
+            Some(process) if process.ended || process.start_time != owner.start_time => Life::Dead,
+            Some(_) => Life::Alive,
+            None => match i32::try_from(owner.pid).map(|pid| kill(Pid::from_raw(pid), None)) {
+                Ok(Err(Errno::ESRCH)) | Err(_) => Life::Dead,
+                // It runs, but this user may not look at it.
+                Ok(Ok(()) | Err(_)) => Life::Alive,
+            },
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::{Process, base_name};
+
+    /// Inode of the first process namespace on every Linux machine.
+    const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
+    pub(super) fn find(pid: u32) -> Option<Process> {
+        let entry = procfs::process::Process::new(i32::try_from(pid).ok()?).ok()?;
+        let stat = entry.stat().ok()?;
+        Some(Process {
+            pid,
+            parent: u32::try_from(stat.ppid).unwrap_or(0),
+            start_time: stat.starttime,
+            ended: matches!(stat.state, 'Z' | 'X' | 'x'),
+            name: base_name(&stat.comm).to_owned(),
+        })
+    }
+
+    pub(super) fn args(pid: u32) -> Vec<String> {
+        let entry = i32::try_from(pid).ok().and_then(|pid| procfs::process::Process::new(pid).ok());
+        entry.and_then(|entry| entry.cmdline().ok()).unwrap_or_default()
+    }
+
+    pub(super) fn boot_id() -> String {
+        std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map_or_else(|_| "unknown-boot".to_owned(), |id| id.trim().to_owned())
+    }
+
+    pub(super) fn process_namespace() -> Option<String> {
+        let link = std::fs::read_link("/proc/self/ns/pid").ok()?;
+        let name = link.to_str()?;
+        (name != FIRST_NAMESPACE).then(|| name.replace([':', '[', ']'], ""))
+    }
+}
+
+/// For systems without `/proc`. Compiled for tests everywhere, so that it cannot rot unseen.
+#[cfg(any(not(target_os = "linux"), test))]
+mod portable {
+    use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System, UpdateKind};
+
+    use super::Process;
+
+    pub(super) fn find(pid: u32) -> Option<Process> {
+        let system = look_at(pid, ProcessRefreshKind::nothing());
+        let found = system.process(Pid::from_u32(pid))?;
+        Some(Process {
+            pid,
+            parent: found.parent().map_or(0, Pid::as_u32),
+            start_time: found.start_time(),
+            ended: matches!(found.status(), ProcessStatus::Zombie | ProcessStatus::Dead),
+            name: found.name().to_string_lossy().into_owned(),
+        })
+    }
+
+    pub(super) fn args(pid: u32) -> Vec<String> {
+        let system = look_at(pid, ProcessRefreshKind::nothing().with_cmd(UpdateKind::Always));
+        let args = system.process(Pid::from_u32(pid)).map(|found| found.cmd().to_vec()).unwrap_or_default();
+        args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+    }
+
+    fn look_at(pid: u32, what: ProcessRefreshKind) -> System {
+        let mut system = System::new();
+        system.refresh_processes_specifics(ProcessesToUpdate::Some(&[Pid::from_u32(pid)]), true, what);
+        system
+    }
+
+    /// Not the boot time, which moves when the clock is set.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn boot_id() -> String {
+        let asked =
+            std::process::Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]).output();
+        asked.map_or_else(
+            |_| "unknown-boot".to_owned(),
+            |out| String::from_utf8_lossy(&out.stdout).trim().to_owned(),
+        )
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn process_namespace() -> Option<String> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("60").spawn().unwrap()
+    }
+
+    #[test]
+    fn a_process_lives_until_it_ends_even_if_nobody_reaps_it() {
+        let mut child = sleeper();
+        let owner = Process::find(child.id()).unwrap().owner();
+        assert_eq!(ProcessTable.of(&owner), Life::Alive);
+        child.kill().unwrap();
+        while ProcessTable.of(&owner) == Life::Alive {
+            std::thread::yield_now();
+        }
+        assert_eq!(ProcessTable.of(&owner), Life::Dead, "a zombie counts as dead");
+        child.wait().unwrap();
+        assert_eq!(ProcessTable.of(&owner), Life::Dead);
+    }
+
+    #[test]
+    fn a_recycled_pid_a_reboot_and_another_host_are_told_apart() {
+        let me = current();
+        assert_eq!(ProcessTable.of(&Owner { start_time: me.start_time + 1, ..me.clone() }), Life::Dead);
+        assert_eq!(ProcessTable.of(&Owner { boot_id: "earlier".into(), ..me.clone() }), Life::Dead);
+        assert_eq!(ProcessTable.of(&Owner { host: "elsewhere".into(), ..me.clone() }), Life::Unknown);
+        assert_eq!(ProcessTable.of(&Owner { pid: u32::MAX, ..me }), Life::Dead);
+    }
+
+    #[test]
+    fn the_portable_view_agrees_with_the_native_one() {
+        let mut child = sleeper();
+        let (native, portable) = (system::find(child.id()).unwrap(), portable::find(child.id()).unwrap());
+        assert_eq!((portable.pid, portable.parent), (native.pid, native.parent));
+        assert_eq!(portable.name, native.name);
+        assert_eq!(portable::args(child.id()), system::args(child.id()));
+        assert!(!portable.ended && portable.start_time > 0);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(portable::find(child.id()).is_none());
+    }
+
+    #[test]
+    fn shells_that_run_one_command_are_not_sessions() {
+        let spawn = |program: &str, args: &[&str]| Command::new(program).args(args).spawn().unwrap();
+        for (mut child, is_wrapper) in [
+            (spawn("bash", &["-c", "sleep 60; true"]), true),
+            (spawn("timeout", &["60", "sleep", "60"]), true),
+            (spawn("sleep", &["60"]), false),
+        ] {
+            // Between fork and exec the child still shows its parent's arguments.
+            while system::args(child.id()) == system::args(std::process::id()) {
+                std::thread::yield_now();
+            }
+            assert_eq!(Process::find(child.id()).unwrap().is_wrapper(), is_wrapper);
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}

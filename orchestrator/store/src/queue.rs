@@ -1,0 +1,322 @@
+//! The queue: who waits for what, in order of arrival.
+//!
+//! A waiter holds nothing while it waits. When something becomes free, the first waiter whose whole wish can be granted
+//! gets it within the same transaction, unless an earlier waiter wants part of the same. Each waiter watches one
+//! obstacle, the nearest that stands in its way; whoever removes that obstacle wakes it, so nobody polls and nobody
+//! is woken for a place further back in the queue.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use mala_core::{AgentId, Conflict, IssueId, Key, Life, Lock, Owner, RunId, Target, Timestamp, Want};
+use rusqlite::params;
+use serde_json::json;
+
+use crate::change::{Change, millis};
+use crate::error::Fault;
+use crate::events::EventKind;
+use crate::request::{Party, Request};
+use crate::rows::{self, kind_of, mode_number};
+use crate::view::View;
+
+/// A waiter on another host cannot be seen to die. It counts as gone this long after its patience has ended.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// One stored waiter.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiter {
+    pub(crate) seq: i64,
+    pub(crate) id: String,
+    pub(crate) request: Request,
+    /// The process that sleeps. Not the owner of the locks to come, which may outlive it.
+    pub(crate) waiting: Owner,
+    pub(crate) since: Timestamp,
+    deadline: Timestamp,
+    pub(crate) granted_at: Option<Timestamp>,
+}
+
+impl Waiter {
+    fn agent(&self) -> &AgentId {
+        &self.request.party.agent
+    }
+
+    fn excludes(&self, other: &Self) -> bool {
+        let (mine, theirs) = (self.agent(), other.agent());
+        self.request
+            .wants
+            .iter()
+            .any(|my| other.request.wants.iter().any(|their| my.claim(mine).excludes(&their.claim(theirs))))
+    }
+}
+
+/// What a waiter waits for next.
+#[derive(Debug, Clone)]
+pub(crate) struct Obstacle {
+    /// Lock or waiter.
+    pub(crate) id: String,
+    /// Its end removes the obstacle.
+    pub(crate) process: Option<Owner>,
+    /// So does this moment.
+    pub(crate) until: Option<Timestamp>,
+}
+
+impl View<'_> {
+    /// Everybody who waits in this scope or was granted without having noticed yet, first come first.
+    pub(crate) fn waiters(&self) -> Result<Vec<Waiter>, Fault> {
+        if !self.exists("SELECT 1 FROM waiter WHERE scope = ?1", [self.scope])? {
+            return Ok(Vec::new());
+        }
+        let sql = "SELECT w.seq, w.id, w.agent, w.issue, w.run, w.supervised, w.since, w.ttl_ms, w.reason,
+                 w.granted_at, o.host, o.boot_id, o.pid, o.start_time, p.host, p.boot_id, p.pid, p.start_time,
+                 w.deadline
+             FROM waiter w LEFT JOIN process o ON o.id = w.owner LEFT JOIN process p ON p.id = w.waiting
+             WHERE w.scope = ?1 ORDER BY w.seq";
+        let mut statement = self.sql.prepare_cached(sql)?;
+        let mut waiters = statement.query_map([self.scope], waiter)?.collect::<Result<Vec<_>, _>>()?;
+        let mut wants = self.wants_by_waiter()?;
+        for waiter in &mut waiters {
+            waiter.request.wants = wants.remove(&waiter.seq).unwrap_or_default();
+        }
+        Ok(waiters)
+    }
+
+    /// Not granted yet, and with somebody asleep.
+    pub(crate) fn is_waiting(&self, waiter: &Waiter) -> bool {
+        waiter.granted_at.is_none() && self.is_there(waiter)
+    }
+
+    /// Whether the process that sleeps is still there, as far as one can tell.
+    pub(crate) fn is_there(&self, waiter: &Waiter) -> bool {
+        match self.life(&waiter.waiting) {
+            Life::Alive => true,
+            Life::Dead => false,
+            Life::Unknown => self.now < waiter.deadline.plus(GRACE),
+        }
+    }
+
+    fn wants_by_waiter(&self) -> Result<HashMap<i64, Vec<Want>>, Fault> {
+        let sql = "SELECT kind, path, mode, alias_of, waiter FROM wanted
+             WHERE waiter IN (SELECT seq FROM waiter WHERE scope = ?1) ORDER BY alias_of IS NOT NULL, kind, path";
+        let mut statement = self.sql.prepare_cached(sql)?;
+        let mut rows = statement.query([self.scope])?;
+        let mut by_waiter: HashMap<i64, Vec<Want>> = HashMap::new();
+        while let Some(row) = rows.next()? {
+            let wants = by_waiter.entry(row.get(4)?).or_default();
+            match row.get::<_, Option<Vec<u8>>>(3)? {
+                None => {
+                    let (target, mode) = (rows::target(row, 0)?, rows::mode(row, 2)?);
+                    wants.push(Want { target, aliases: Vec::new(), mode });
+                }
+                Some(name) => {
+                    let main = Target::File(Key::from_stored(name));
+                    if let Some(want) = wants.iter_mut().find(|want| want.target == main) {
+                        want.aliases.push(Key::from_stored(row.get(1)?));
+                    }
+                }
+            }
+        }
+        Ok(by_waiter)
+    }
+
+    /// The circle that `agent` is in, if any: each one waits for the next, the last for the first.
+    pub(crate) fn circle_through(&self, agent: &AgentId) -> Result<Option<Vec<AgentId>>, Fault> {
+        let queue = self.waiters()?;
+        let mut seen = HashSet::new();
+        let mut path = vec![agent.clone()];
+        let mut branches = vec![self.waits_for(&queue, agent)?];
+        while let Some(branch) = branches.last_mut() {
+            match branch.pop() {
+                None => {
+                    branches.pop();
+                    path.pop();
+                }
+                Some(next) if next == *agent => return Ok(Some(path)),
+                Some(next) if seen.insert(next.clone()) => {
+                    branches.push(self.waits_for(&queue, &next)?);
+                    path.push(next);
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Everybody who must act before all of this agent's waits can end.
+    fn waits_for(&self, queue: &[Waiter], agent: &AgentId) -> Result<Vec<AgentId>, Fault> {
+        let mut others = Vec::new();
+        for (place, waiter) in queue.iter().enumerate() {
+            if waiter.agent() != agent || !self.is_waiting(waiter) {
+                continue;
+            }
+            let holders = self.conflicts(agent, &waiter.request.wants)?;
+            others.extend(holders.into_iter().map(|conflict| conflict.holder.agent));
+            let ahead =
+                queue[..place].iter().filter(|earlier| earlier.excludes(waiter) && self.is_waiting(earlier));
+            others.extend(ahead.map(|earlier| earlier.agent().clone()));
+        }
+        others.sort_unstable();
+        others.dedup();
+        Ok(others)
+    }
+
+    /// What stands nearest in the waiter's way; nothing if its turn has come.
+    pub(crate) fn obstacle(&self, waiter: &Waiter) -> Result<Option<Obstacle>, Fault> {
+        let queue = self.waiters()?;
+        let is_ahead =
+            |other: &&Waiter| other.seq < waiter.seq && other.excludes(waiter) && self.is_waiting(other);
+        if let Some(ahead) = queue.iter().rev().find(is_ahead) {
+            return Ok(Some(self.waiter_as_obstacle(ahead)));
+        }
+        let conflicts = self.conflicts(waiter.agent(), &waiter.request.wants)?;
+        Ok(conflicts.into_iter().next().map(|Conflict { holder, .. }| self.lock_as_obstacle(&holder)))
+    }
+
+    fn waiter_as_obstacle(&self, waiter: &Waiter) -> Obstacle {
+        let is_local = self.life(&waiter.waiting) == Life::Alive;
+        Obstacle {
+            id: waiter.id.clone(),
+            process: is_local.then(|| waiter.waiting.clone()),
+            until: (!is_local).then(|| waiter.deadline.plus(GRACE)),
+        }
+    }
+
+    fn lock_as_obstacle(&self, lock: &Lock) -> Obstacle {
+        let is_local = self.life(&lock.owner) == Life::Alive;
+        Obstacle {
+            id: lock.id.0.clone(),
+            process: is_local.then(|| lock.owner.clone()),
+            until: (!is_local || !lock.supervised).then_some(lock.lease.expires_at),
+        }
+    }
+}
+
+fn waiter(row: &rusqlite::Row<'_>) -> rusqlite::Result<Waiter> {
+    let party = Party {
+        agent: rows::name(row, 2, AgentId::new)?,
+        issue: rows::optional_name(row, 3, IssueId::new)?,
+        run: rows::optional_name(row, 4, RunId::new)?,
+        supervised: row.get(5)?,
+        owner: rows::owner(row, 10)?,
+    };
+    Ok(Waiter {
+        seq: row.get(0)?,
+        id: row.get(1)?,
+        since: rows::timestamp(row, 6)?,
+        request: Request { party, wants: Vec::new(), ttl: rows::duration(row, 7)?, reason: row.get(8)? },
+        granted_at: row.get::<_, Option<i64>>(9)?.map(Timestamp::from_millis),
+        waiting: rows::owner(row, 14)?,
+        deadline: rows::timestamp(row, 18)?,
+    })
+}
+
+impl Change<'_> {
+    /// Puts a request at the end of the queue.
+    pub(crate) fn enqueue(
+        &mut self,
+        id: &str,
+        request: &Request,
+        patience: Duration,
+    ) -> Result<Waiter, Fault> {
+        let owner = self.process_row(&request.party.owner)?;
+        let me = crate::process::current();
+        let waiting = self.process_row(&me)?;
+        let (party, deadline) = (&request.party, self.now.plus(patience));
+        let sql =
+            "INSERT INTO waiter (id, scope, agent, issue, run, owner, supervised, waiting, since, deadline,
+                 ttl_ms, reason)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+        self.sql.prepare_cached(sql)?.execute(params![
+            id,
+            self.scope,
+            party.agent.as_str(),
+            party.issue.as_ref().map(IssueId::as_str),
+            party.run.as_ref().map(RunId::as_str),
+            owner,
+            party.supervised,
+            waiting,
+            self.now.as_millis(),
+            deadline.as_millis(),
+            millis(request.ttl),
+            request.reason,
+        ])?;
+        let seq = self.sql.last_insert_rowid();
+        let wants = request.sorted_wants();
+        let insert = "INSERT INTO wanted (waiter, kind, path, mode, alias_of) VALUES (?1, ?2, ?3, ?4, ?5)";
+        for want in &wants {
+            let (kind, path, mode) = (kind_of(&want.target), want.target.as_bytes(), mode_number(want.mode));
+            self.sql.prepare_cached(insert)?.execute(params![seq, kind, path, mode, None::<Vec<u8>>])?;
+            for alias in &want.aliases {
+                self.sql.prepare_cached(insert)?.execute(params![seq, kind, alias.as_bytes(), mode, path])?;
+            }
+        }
+        let request = Request { wants, ..request.clone() };
+        Ok(Waiter {
+            seq,
+            id: id.to_owned(),
+            request,
+            waiting: me,
+            since: self.now,
+            deadline,
+            granted_at: None,
+        })
+    }
+
+    pub(crate) fn remove_waiter(&mut self, waiter: &Waiter) -> Result<(), Fault> {
+        self.sql.prepare_cached("DELETE FROM wanted WHERE waiter = ?1")?.execute([waiter.seq])?;
+        self.sql.prepare_cached("DELETE FROM waiter WHERE seq = ?1")?.execute([waiter.seq])?;
+        self.wake_watchers_of(&waiter.id)
+    }
+
+    pub(crate) fn watch(&mut self, waiter: &Waiter, obstacle: &Obstacle) -> Result<(), Fault> {
+        let sql = "UPDATE waiter SET watches = ?2 WHERE seq = ?1";
+        self.sql.prepare_cached(sql)?.execute(params![waiter.seq, obstacle.id])?;
+        Ok(())
+    }
+
+    /// Serves the queue after something became free.
+    pub(crate) fn hand_over(&mut self) -> Result<(), Fault> {
+        let mut still_waiting: Vec<Waiter> = Vec::new();
+        for waiter in self.waiters()? {
+            if waiter.granted_at.is_some() {
+                continue;
+            }
+            if !self.is_there(&waiter) {
+                self.abandon(&waiter)?;
+            } else if still_waiting.iter().any(|ahead| ahead.excludes(&waiter))
+                || !self.grant_waiter(&waiter)?
+            {
+                still_waiting.push(waiter);
+            }
+        }
+        Ok(())
+    }
+
+    fn grant_waiter(&mut self, waiter: &Waiter) -> Result<bool, Fault> {
+        let (agent, wants) = (waiter.agent(), &waiter.request.wants);
+        if !self.obstructions(agent, wants)?.conflicts.is_empty() {
+            return Ok(false);
+        }
+        let waited = self.now.since(waiter.since).as_millis();
+        // Until the waiter has learned of it, the lock lives with the waiting process: if that dies, so does the grant.
+        let party = Party { owner: waiter.waiting.clone(), ..waiter.request.party.clone() };
+        self.grant(&Request { party, ..waiter.request.clone() }, Some(waited))?;
+        let sql = "UPDATE waiter SET granted_at = ?2, watches = NULL WHERE seq = ?1";
+        self.sql.prepare_cached(sql)?.execute(params![waiter.seq, self.now.as_millis()])?;
+        self.wake(&waiter.id);
+        self.wake_watchers_of(&waiter.id)?;
+        Ok(true)
+    }
+
+    /// Removes a waiter whose process died.
+    pub(crate) fn abandon(&mut self, waiter: &Waiter) -> Result<(), Fault> {
+        self.remove_waiter(waiter)?;
+        let target = waiter.request.wants.first().map(|want| &want.target);
+        self.record(
+            EventKind::WaitAbandoned,
+            &waiter.request.party,
+            target,
+            &json!({ "waiter": waiter.id }),
+        )?;
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! Between rows and values. A row that does not decode is an error that ends the operation: nothing is skipped.
+
+use std::time::Duration;
+
+use mala_core::{
+    AgentId, Fence, Key, Lease, Lock, LockId, LockName, Mode, NameError, Owner, Pattern, Target, Timestamp,
+};
+use rusqlite::Row;
+use rusqlite::types::Type;
+
+/// The columns that [`lock`] reads, of `lock` joined with its owner's `process`.
+pub(crate) const LOCK_COLUMNS: &str = "l.id, l.kind, l.path, l.mode, l.agent, l.issue, l.run, l.supervised, l.fence, \
+     l.acquired_at, l.ttl_ms, l.expires_at, l.reason, p.host, p.boot_id, p.pid, p.start_time";
+
+pub(crate) fn kind_of(target: &Target) -> i64 {
+    match target {
+        Target::File(_) => 0,
+        Target::Pattern(_) => 1,
+        Target::Name(_) => 2,
+    }
+}
+
+pub(crate) fn mode_number(mode: Mode) -> i64 {
+    match mode {
+        Mode::Shared => 1,
+        Mode::Exclusive => 2,
+    }
+}
+
+type Decoded<T> = rusqlite::Result<T>;
+
+fn bad<T>(column: usize, what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Decoded<T> {
+    Err(rusqlite::Error::FromSqlConversionFailure(column, Type::Null, what.into()))
+}
+
+pub(crate) fn mode(row: &Row<'_>, column: usize) -> Decoded<Mode> {
+    match row.get::<_, i64>(column)? {
+        1 => Ok(Mode::Shared),
+        2 => Ok(Mode::Exclusive),
+        other => bad(column, format!("`{other}` is no lock mode")),
+    }
+}
+
+/// A target from its kind and its bytes, in neighbouring columns.
+pub(crate) fn target(row: &Row<'_>, kind: usize) -> Decoded<Target> {
+    let bytes: Vec<u8> = row.get(kind + 1)?;
+    match row.get::<_, i64>(kind)? {
+        0 => Ok(Target::File(Key::from_stored(bytes))),
+        1 => Pattern::parse(&bytes).map(Target::Pattern).or_else(|error| bad(kind + 1, error)),
+        2 => match String::from_utf8(bytes) {
+            Ok(text) => LockName::new(text).map(Target::Name).or_else(|error| bad(kind + 1, error)),
+            Err(error) => bad(kind + 1, error),
+        },
+        other => bad(kind, format!("`{other}` is no kind of lock")),
+    }
+}
+
+/// A name column; `make` is the name's constructor.
+pub(crate) fn name<T>(
+    row: &Row<'_>,
+    column: usize,
+    make: impl FnOnce(String) -> Result<T, NameError>,
+) -> Decoded<T> {
+    make(row.get(column)?).or_else(|error| bad(column, error))
+}
+
+pub(crate) fn optional_name<T>(
+    row: &Row<'_>,
+    column: usize,
+    make: impl FnOnce(String) -> Result<T, NameError>,
+) -> Decoded<Option<T>> {
+    let text: Option<String> = row.get(column)?;
+    text.map(make).transpose().or_else(|error| bad(column, error))
+}
+
+/// An owner from `host, boot_id, pid, start_time`, starting at `column`.
+pub(crate) fn owner(row: &Row<'_>, column: usize) -> Decoded<Owner> {
+    Ok(Owner {
+        host: row.get(column)?,
+        boot_id: row.get(column + 1)?,
+        pid: row.get(column + 2)?,
+        start_time: u64::from_ne_bytes(row.get::<_, i64>(column + 3)?.to_ne_bytes()),
+    })
+}
+
+pub(crate) fn timestamp(row: &Row<'_>, column: usize) -> Decoded<Timestamp> {
+    row.get(column).map(Timestamp::from_millis)
+}
+
+pub(crate) fn duration(row: &Row<'_>, column: usize) -> Decoded<Duration> {
+    let millis: i64 = row.get(column)?;
+    u64::try_from(millis).map(Duration::from_millis).or_else(|error| bad(column, error))
+}
+
+/// A lock from [`LOCK_COLUMNS`]. Its aliases are in a table of their own and are not read here.
+pub(crate) fn lock(row: &Row<'_>) -> Decoded<Lock> {
+    Ok(Lock {
+        id: LockId(row.get(0)?),
+        target: target(row, 1)?,
+        aliases: Vec::new(),
+        mode: mode(row, 3)?,
+        agent: name(row, 4, AgentId::new)?,
+        issue: optional_name(row, 5, mala_core::IssueId::new)?,
+        run: optional_name(row, 6, mala_core::RunId::new)?,
+        supervised: row.get(7)?,
+        fence: Fence(row.get(8)?),
+        acquired_at: timestamp(row, 9)?,
+        lease: Lease { ttl: duration(row, 10)?, expires_at: timestamp(row, 11)? },
+        reason: row.get(12)?,
+        owner: owner(row, 13)?,
+    })
+}

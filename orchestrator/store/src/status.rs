@@ -1,0 +1,140 @@
+//! One picture of everything that goes on in a scope.
+
+use std::time::Duration;
+
+use mala_core::{AgentId, Life, Lock, LockName, Target, Timestamp};
+use rusqlite::params;
+
+use crate::Store;
+use crate::agents::Agent;
+use crate::error::{Fault, Result};
+use crate::events::EventKind;
+use crate::view::View;
+
+/// The stretch of time that health looks back on.
+pub const HEALTH_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How a try to lock something ends. Every wait ends in one of these, too.
+const TRIES: &[EventKind] =
+    &[EventKind::LockAcquired, EventKind::LockRefused, EventKind::WaitTimedOut, EventKind::WaitRefused];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Running agents first.
+    pub agents: Vec<Agent>,
+    pub locks: Vec<Lock>,
+    pub waiting: Vec<Waiting>,
+    pub mutexes: Vec<Mutex>,
+    pub health: Health,
+}
+
+/// An agent's place in the queue for one target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    pub target: Target,
+    pub agent: AgentId,
+    pub since: Timestamp,
+    /// First is 1.
+    pub position: usize,
+}
+
+/// A named lock that is held or waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mutex {
+    pub name: LockName,
+    pub holder: Option<(AgentId, Timestamp)>,
+    pub queue: Vec<AgentId>,
+}
+
+/// How much agents got into each other's way during [`HEALTH_WINDOW`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Health {
+    pub lock_tries: u64,
+    pub lock_waits: u64,
+}
+
+impl Health {
+    /// Share of tries that had to wait.
+    #[expect(clippy::cast_precision_loss, reason = "a day has far fewer than 2^52 tries")]
+    pub fn wait_rate(&self) -> f64 {
+        if self.lock_tries == 0 { 0.0 } else { self.lock_waits as f64 / self.lock_tries as f64 }
+    }
+}
+
+impl Store {
+    pub fn status(&mut self) -> Result<Status> {
+        self.read(|view| view.status())
+    }
+}
+
+impl View<'_> {
+    fn status(&self) -> std::result::Result<Status, Fault> {
+        let mut agents = self.agents()?;
+        agents.sort_by_key(|agent| agent.life == Life::Dead);
+        let (locks, waiting) = (self.held_locks()?, self.waiting()?);
+        let mutexes = mutexes(&locks, &waiting);
+        Ok(Status { agents, mutexes, locks, waiting, health: self.health()? })
+    }
+
+    fn waiting(&self) -> std::result::Result<Vec<Waiting>, Fault> {
+        let mut waiting: Vec<Waiting> = Vec::new();
+        for waiter in self.waiters()?.into_iter().filter(|waiter| self.is_waiting(waiter)) {
+            for want in waiter.request.wants {
+                let ahead = waiting.iter().filter(|other| other.target.overlaps(&want.target)).count();
+                waiting.push(Waiting {
+                    target: want.target,
+                    agent: waiter.request.party.agent.clone(),
+                    since: waiter.since,
+                    position: ahead + 1,
+                });
+            }
+        }
+        Ok(waiting)
+    }
+
+    fn health(&self) -> std::result::Result<Health, Fault> {
+        let mut health = Health::default();
+        let since = self.now.minus(HEALTH_WINDOW).as_millis();
+        // Events lie in the order of time, so the window is the end of the table.
+        let mut statement =
+            self.sql.prepare_cached("SELECT at, kind FROM event WHERE scope = ?1 ORDER BY seq DESC")?;
+        let mut rows = statement.query(params![self.scope])?;
+        while let Some(row) = rows.next()? {
+            if row.get::<_, i64>(0)? < since {
+                break;
+            }
+            let kind = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
+            let is = |kinds: &[EventKind]| kinds.iter().any(|k| k.as_str() == kind);
+            health.lock_waits += u64::from(is(&[EventKind::WaitStarted]));
+            health.lock_tries += u64::from(is(TRIES));
+        }
+        Ok(health)
+    }
+}
+
+fn mutexes(locks: &[Lock], waiting: &[Waiting]) -> Vec<Mutex> {
+    let mut mutexes: Vec<Mutex> = Vec::new();
+    let mut entry = |name: &LockName| match mutexes.iter().position(|mutex| mutex.name == *name) {
+        Some(place) => place,
+        None => {
+            mutexes.push(Mutex { name: name.clone(), holder: None, queue: Vec::new() });
+            mutexes.len() - 1
+        }
+    };
+    let held: Vec<_> = locks.iter().filter_map(|l| Some((entry(name_of(&l.target)?), l))).collect();
+    let queued: Vec<_> = waiting.iter().filter_map(|w| Some((entry(name_of(&w.target)?), w))).collect();
+    for (place, lock) in held {
+        mutexes[place].holder = Some((lock.agent.clone(), lock.acquired_at));
+    }
+    for (place, waiter) in queued {
+        mutexes[place].queue.push(waiter.agent.clone());
+    }
+    mutexes
+}
+
+fn name_of(target: &Target) -> Option<&LockName> {
+    match target {
+        Target::Name(name) => Some(name),
+        Target::File(_) | Target::Pattern(_) => None,
+    }
+}

@@ -1,0 +1,172 @@
+//! Leftovers: what the dead left behind, and putting it away.
+//!
+//! Nothing depends on sweeping. Whoever asks for a lock takes back what stands in the way; a sweep only tidies up what
+//! nobody has asked for yet.
+
+use std::fs;
+
+use mala_core::{Life, Lock, Timestamp};
+use rusqlite::params;
+
+use crate::Store;
+use crate::change::Change;
+use crate::error::{Fault, Result};
+use crate::events::EventKind;
+use crate::queue::Waiter;
+use crate::view::{Standing, View};
+
+/// What can be put away.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Leftovers {
+    /// Locks that nobody holds any more, and why.
+    pub locks: Vec<(Lock, Standing)>,
+    /// Ids and agents of waiters whose process has died.
+    pub waiters: Vec<(String, String)>,
+    /// Files of waiters that are gone.
+    pub wake_files: Vec<String>,
+    /// Events older than the caller wants to keep.
+    pub old_events: u64,
+}
+
+impl Leftovers {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How far a sweep goes.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    /// Older events are dropped.
+    pub keep_events_since: Timestamp,
+    /// Free locks of other hosts as well, although nobody here can tell whether their owners live. A person decides that.
+    pub foreign_locks: bool,
+}
+
+impl Store {
+    /// What a sweep would put away in this scope. Changes nothing.
+    pub fn leftovers(&mut self, extent: Extent) -> Result<Leftovers> {
+        let wake_dir = self.wake_dir().to_path_buf();
+        self.read(|view| view.leftovers(&wake_dir, extent))
+    }
+
+    /// Puts leftovers away, in all scopes that share this store, and serves whoever waited for them.
+    pub fn sweep(&mut self, extent: Extent) -> Result<Leftovers> {
+        self.write(|change| change.sweep(extent))
+    }
+}
+
+impl View<'_> {
+    fn leftovers(&self, wake_dir: &std::path::Path, extent: Extent) -> std::result::Result<Leftovers, Fault> {
+        let mut locks = self.stored_locks()?;
+        locks.retain(|lock| self.is_leftover(lock, extent));
+        let old = "SELECT count(*) FROM event WHERE at < ?1 AND seq < (SELECT max(seq) FROM event)";
+        Ok(Leftovers {
+            locks: locks
+                .into_iter()
+                .map(|lock| {
+                    let standing = self.standing(&lock);
+                    (lock, standing)
+                })
+                .collect(),
+            waiters: self
+                .dead_waiters()?
+                .iter()
+                .map(|w| (w.id.clone(), w.request.party.agent.to_string()))
+                .collect(),
+            wake_files: self.stray_wake_files(wake_dir)?,
+            old_events: self
+                .sql
+                .query_row(old, [extent.keep_events_since.as_millis()], |row| row.get::<_, i64>(0))?
+                .cast_unsigned(),
+        })
+    }
+
+    fn is_leftover(&self, lock: &Lock, extent: Extent) -> bool {
+        let is_foreign = extent.foreign_locks && self.life(&lock.owner) == Life::Unknown;
+        is_foreign || self.standing(lock) != Standing::Held
+    }
+
+    fn dead_waiters(&self) -> std::result::Result<Vec<Waiter>, Fault> {
+        let mut waiters = self.waiters()?;
+        waiters.retain(|waiter| !self.is_there(waiter));
+        Ok(waiters)
+    }
+
+    /// Pipes without a waiter. A waiter about to be stored holds the write turn, so a sweep never sees its pipe.
+    fn stray_wake_files(&self, dir: &std::path::Path) -> std::result::Result<Vec<String>, Fault> {
+        let mut stray = Vec::new();
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !self.exists("SELECT 1 FROM waiter WHERE id = ?1", [&name])? {
+                stray.push(name);
+            }
+        }
+        stray.sort_unstable();
+        Ok(stray)
+    }
+}
+
+impl Change<'_> {
+    fn sweep(&mut self, extent: Extent) -> std::result::Result<Leftovers, Fault> {
+        let mut swept = Leftovers::default();
+        let home = self.scope;
+        for scope in self.all_scopes()? {
+            self.enter_scope(scope);
+            swept.locks.extend(self.sweep_locks(extent)?);
+            for waiter in self.dead_waiters()? {
+                self.abandon(&waiter)?;
+                swept.waiters.push((waiter.id.clone(), waiter.request.party.agent.to_string()));
+            }
+            self.hand_over()?;
+        }
+        self.enter_scope(home);
+        swept.wake_files = self.stray_wake_files(self.wake_dir())?;
+        for name in &swept.wake_files {
+            let _ = fs::remove_file(self.wake_dir().join(name));
+        }
+        swept.old_events = self.prune(extent.keep_events_since)?;
+        Ok(swept)
+    }
+
+    fn sweep_locks(&mut self, extent: Extent) -> std::result::Result<Vec<(Lock, Standing)>, Fault> {
+        let mut swept = Vec::new();
+        for mut lock in self.stored_locks()? {
+            let standing = self.standing(&lock);
+            if self.is_leftover(&lock, extent) {
+                let kind = EventKind::end_of(standing).unwrap_or(EventKind::LockReleased);
+                self.remove_lock(&lock, kind)?;
+                swept.push((lock, standing));
+            } else if lock.lease.is_over(self.now) {
+                // Its owner lives and is supervised: that is what a renewal means.
+                lock.lease = mala_core::Lease::starting(self.now, lock.lease.ttl);
+                self.update_lock(&lock)?;
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Drops old events, ended agents of that time, and process rows that nothing refers to. The newest event always
+    /// stays, because fences count on from it.
+    fn prune(&mut self, keep_since: Timestamp) -> std::result::Result<u64, Fault> {
+        let old = "DELETE FROM event WHERE at < ?1 AND seq < (SELECT max(seq) FROM event)";
+        let events = self.sql.execute(old, params![keep_since.as_millis()])?;
+        for agent in self.agents()? {
+            if agent.life == Life::Dead && agent.since < keep_since {
+                let sql = "DELETE FROM agent WHERE scope = ?1 AND name = ?2";
+                self.sql.execute(sql, params![self.scope, agent.party.agent.as_str()])?;
+            }
+        }
+        let unused =
+            "DELETE FROM process WHERE id NOT IN (SELECT owner FROM lock UNION SELECT root FROM agent
+             UNION SELECT owner FROM waiter UNION SELECT waiting FROM waiter)";
+        self.sql.execute(unused, [])?;
+        Ok(events as u64)
+    }
+
+    fn all_scopes(&self) -> std::result::Result<Vec<i64>, Fault> {
+        let mut statement = self.sql.prepare("SELECT id FROM scope ORDER BY id")?;
+        let scopes = statement.query_map([], |row| row.get(0))?;
+        Ok(scopes.collect::<std::result::Result<_, _>>()?)
+    }
+}

@@ -1,0 +1,241 @@
+//! Reading: one consistent picture of the store, and the verdict on who still holds what.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::Path;
+
+use mala_core::pattern::may_match;
+use mala_core::ports::Liveness;
+use mala_core::{AgentId, Conflict, Key, Life, Lock, LockId, Owner, Pattern, Target, Timestamp, Want};
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use crate::error::Fault;
+use crate::rows::{self, LOCK_COLUMNS, kind_of};
+
+/// What a stored lock is worth at this moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Held,
+    /// Its lease is over and nobody vouches for its owner.
+    Expired,
+    /// Its owner has ended.
+    Orphaned,
+}
+
+/// A snapshot of one scope. All that is read through it belongs together.
+#[derive(Debug)]
+pub(crate) struct View<'s> {
+    pub(crate) sql: Transaction<'s>,
+    pub(crate) store: &'s Path,
+    pub(crate) scope: i64,
+    pub(crate) now: Timestamp,
+    liveness: &'s dyn Liveness,
+    judged: RefCell<HashMap<Owner, Life>>,
+}
+
+impl<'s> View<'s> {
+    pub(crate) fn new(
+        sql: Transaction<'s>,
+        store: &'s Path,
+        scope: i64,
+        now: Timestamp,
+        liveness: &'s dyn Liveness,
+    ) -> Self {
+        Self { sql, store, scope, now, liveness, judged: RefCell::default() }
+    }
+
+    /// Asks the system once per owner; within a transaction the answer stays the same.
+    pub(crate) fn life(&self, owner: &Owner) -> Life {
+        if let Some(life) = self.judged.borrow().get(owner) {
+            return *life;
+        }
+        let life = self.liveness.of(owner);
+        self.judged.borrow_mut().insert(owner.clone(), life);
+        life
+    }
+
+    pub(crate) fn standing(&self, lock: &Lock) -> Standing {
+        match self.life(&lock.owner) {
+            Life::Dead => Standing::Orphaned,
+            Life::Alive if lock.supervised => Standing::Held,
+            Life::Alive | Life::Unknown if lock.lease.is_over(self.now) => Standing::Expired,
+            Life::Alive | Life::Unknown => Standing::Held,
+        }
+    }
+
+    /// All stored locks of this scope in path order, whatever they are worth.
+    pub(crate) fn stored_locks(&self) -> Result<Vec<Lock>, Fault> {
+        self.locks_where("l.scope = ?1 ORDER BY l.path, l.kind, l.fence", params![self.scope])
+    }
+
+    /// The locks that are really held.
+    pub(crate) fn held_locks(&self) -> Result<Vec<Lock>, Fault> {
+        let mut locks = self.stored_locks()?;
+        locks.retain(|lock| self.standing(lock) == Standing::Held);
+        Ok(locks)
+    }
+
+    pub(crate) fn locks_of(&self, agent: &AgentId) -> Result<Vec<Lock>, Fault> {
+        self.locks_where(
+            "l.scope = ?1 AND l.agent = ?2 ORDER BY l.kind, l.path",
+            params![self.scope, agent.as_str()],
+        )
+    }
+
+    pub(crate) fn lock_by_id(&self, id: &str) -> Result<Option<Lock>, Fault> {
+        Ok(self.locks_where("l.id = ?1", params![id])?.pop())
+    }
+
+    /// The lock that `agent` has on exactly this target, under any of the file's names.
+    pub(crate) fn own_lock(&self, agent: &AgentId, want: &Want) -> Result<Option<Lock>, Fault> {
+        let by_path = |kind: i64, path: &[u8]| {
+            let sql = "l.scope = ?1 AND l.kind = ?2 AND l.path = ?3 AND l.agent = ?4";
+            self.locks_where(sql, params![self.scope, kind, path, agent.as_str()])
+        };
+        if let Some(lock) = by_path(kind_of(&want.target), want.target.as_bytes())?.pop() {
+            return Ok(Some(lock));
+        }
+        for alias in &want.aliases {
+            if let Some(lock) = by_path(kind_of(&want.target), alias.as_bytes())?.pop() {
+                return Ok(Some(lock));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Locks of other agents that the want cannot stand beside, whatever they are worth.
+    pub(crate) fn rivals(&self, agent: &AgentId, want: &Want) -> Result<Vec<Lock>, Fault> {
+        let mut ids = Vec::new();
+        match &want.target {
+            Target::Name(name) => self.ids_at(&mut ids, 2, name.as_str().as_bytes())?,
+            Target::File(key) => {
+                for key in std::iter::once(key).chain(&want.aliases) {
+                    self.ids_at(&mut ids, 0, key.as_bytes())?;
+                    self.ids_of_alias(&mut ids, key)?;
+                    let name = key.as_bytes();
+                    self.ids_of_patterns(&mut ids, |text| may_match(text, name), |held| held.matches(name))?;
+                }
+            }
+            Target::Pattern(pattern) => {
+                self.ids_of_patterns(&mut ids, |_| true, |held| held.overlaps(pattern))?;
+                self.ids_below(&mut ids, pattern)?;
+            }
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        let mut rivals = Vec::new();
+        for id in ids {
+            rivals.extend(self.lock_by_id(&id)?.filter(|lock| want.claim(agent).excludes(&lock.claim())));
+        }
+        Ok(rivals)
+    }
+
+    /// The conflicts that stand in the way of `wants`, without touching anything.
+    pub(crate) fn conflicts(&self, agent: &AgentId, wants: &[Want]) -> Result<Vec<Conflict>, Fault> {
+        let mut conflicts = Vec::new();
+        for want in wants {
+            for holder in self.rivals(agent, want)? {
+                if self.standing(&holder) == Standing::Held {
+                    conflicts.push(Conflict { want: want.clone(), holder });
+                }
+            }
+        }
+        Ok(conflicts)
+    }
+
+    fn locks_where(&self, condition: &str, params: impl rusqlite::Params) -> Result<Vec<Lock>, Fault> {
+        let sql = format!(
+            "SELECT {LOCK_COLUMNS} FROM lock l LEFT JOIN process p ON p.id = l.owner WHERE {condition}"
+        );
+        let mut statement = self.sql.prepare_cached(&sql)?;
+        let mut locks = statement.query_map(params, rows::lock)?.collect::<Result<Vec<_>, _>>()?;
+        if self.has_aliases()? {
+            for lock in &mut locks {
+                lock.aliases = self.aliases_of(&lock.id)?;
+            }
+        }
+        Ok(locks)
+    }
+
+    fn has_aliases(&self) -> Result<bool, Fault> {
+        let mut statement = self.sql.prepare_cached("SELECT EXISTS (SELECT 1 FROM alias)")?;
+        Ok(statement.query_row([], |row| row.get(0))?)
+    }
+
+    fn aliases_of(&self, lock: &LockId) -> Result<Vec<Key>, Fault> {
+        let mut statement =
+            self.sql.prepare_cached("SELECT path FROM alias WHERE lock = ?1 ORDER BY path")?;
+        let keys = statement.query_map([&lock.0], |row| row.get(0).map(Key::from_stored))?;
+        Ok(keys.collect::<Result<_, _>>()?)
+    }
+
+    fn ids_at(&self, ids: &mut Vec<String>, kind: i64, path: &[u8]) -> Result<(), Fault> {
+        let sql = "SELECT id FROM lock WHERE scope = ?1 AND kind = ?2 AND path = ?3";
+        let mut statement = self.sql.prepare_cached(sql)?;
+        for id in statement.query_map(params![self.scope, kind, path], |row| row.get(0))? {
+            ids.push(id?);
+        }
+        Ok(())
+    }
+
+    fn ids_of_alias(&self, ids: &mut Vec<String>, key: &Key) -> Result<(), Fault> {
+        let mut statement =
+            self.sql.prepare_cached("SELECT lock FROM alias WHERE scope = ?1 AND path = ?2")?;
+        for id in statement.query_map(params![self.scope, key.as_bytes()], |row| row.get(0))? {
+            ids.push(id?);
+        }
+        Ok(())
+    }
+
+    /// Held patterns that `hit`, asked only for those whose text `may` hit.
+    fn ids_of_patterns(
+        &self,
+        ids: &mut Vec<String>,
+        may: impl Fn(&[u8]) -> bool,
+        hit: impl Fn(&Pattern) -> bool,
+    ) -> Result<(), Fault> {
+        let sql = "SELECT kind, path, id FROM lock WHERE scope = ?1 AND kind = 1";
+        let mut statement = self.sql.prepare_cached(sql)?;
+        let mut rows = statement.query([self.scope])?;
+        while let Some(row) = rows.next()? {
+            if may(row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?)
+                && let Target::Pattern(pattern) = rows::target(row, 0)?
+                && hit(&pattern)
+            {
+                ids.push(row.get(2)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Files that match the pattern, by their own name or by another hard link's. Only paths below the pattern's
+    /// literal beginning are looked at.
+    fn ids_below(&self, ids: &mut Vec<String>, pattern: &Pattern) -> Result<(), Fault> {
+        let mut from = pattern.literal_prefix();
+        let mut to = from.clone();
+        if pattern.is_literal() {
+            to.push(0);
+        } else if !from.is_empty() {
+            from.push(b'/');
+            to.push(b'/' + 1);
+        }
+        let ranges = [
+            "SELECT path, id FROM lock WHERE scope = ?1 AND kind = 0 AND path >= ?2 AND (?3 = x'' OR path < ?3)",
+            "SELECT path, lock FROM alias WHERE scope = ?1 AND path >= ?2 AND (?3 = x'' OR path < ?3)",
+        ];
+        for sql in ranges {
+            let mut statement = self.sql.prepare_cached(sql)?;
+            let mut rows = statement.query(params![self.scope, from, to])?;
+            while let Some(row) = rows.next()? {
+                if pattern.matches(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?) {
+                    ids.push(row.get(1)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn exists(&self, sql: &str, params: impl rusqlite::Params) -> Result<bool, Fault> {
+        Ok(self.sql.prepare_cached(sql)?.query_row(params, |_| Ok(())).optional()?.is_some())
+    }
+}

@@ -1,0 +1,120 @@
+//! Waking a waiting process: each has a named pipe that others write one byte to.
+//!
+//! A pipe rather than a socket, because a socket's path may have only a hundred characters; a file rather than a
+//! signal, because a recycled pid must never receive it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mala_core::Owner;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+/// Where the system cannot announce a process's end, it is looked for this often.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+/// The waiter's end. The pipe's file goes away with it.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    pipe: File,
+    path: PathBuf,
+}
+
+impl Bell {
+    pub(crate) fn hang(dir: &Path, waiter: &str) -> io::Result<Self> {
+        match fs::create_dir(dir) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let path = dir.join(waiter);
+        mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        // Open for writing too, so that the pipe never reports an end of file between two rings.
+        let options =
+            OpenOptions::new().read(true).write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path);
+        match options {
+            Ok(pipe) => Ok(Self { pipe, path }),
+            Err(error) => {
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Sleeps until the bell rings, `process` ends, or the time is over. May return early.
+    pub(crate) fn sleep(&mut self, process: Option<&Owner>, longest: Duration) -> io::Result<()> {
+        let ended = match process.map(end_of) {
+            Some(Ok(handle)) => handle,
+            // It ended before it could be watched.
+            Some(Err(_)) => return Ok(()),
+            None => None,
+        };
+        let fds = std::iter::once(self.pipe.as_fd()).chain(ended.as_ref().map(AsFd::as_fd));
+        let is_unseen = process.is_some() && ended.is_none();
+        let longest = if is_unseen { longest.min(LOOK_AGAIN) } else { longest };
+        wait_for_any(fds, longest)?;
+        let mut rung = [0; 64];
+        while matches!(self.pipe.read(&mut rung), Ok(count) if count > 0) {}
+        Ok(())
+    }
+}
+
+fn wait_for_any<'fd>(fds: impl Iterator<Item = BorrowedFd<'fd>>, longest: Duration) -> io::Result<()> {
+    let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    // Rounded up: waking a moment before a deadline would only mean to sleep again.
+    let millis = longest.as_nanos().div_ceil(1_000_000);
+    let timeout = PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX);
+    match poll(&mut fds, timeout) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A handle that becomes readable when the process ends, where there is such a thing. An error means that it has ended
+/// already.
+#[cfg(target_os = "linux")]
+fn end_of(owner: &Owner) -> Result<Option<OwnedFd>, ()> {
+    use mala_core::Life;
+    use mala_core::ports::Liveness;
+    use rustix::io::Errno;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    let pid = i32::try_from(owner.pid).ok().and_then(Pid::from_raw).ok_or(())?;
+    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(Errno::SRCH) => return Err(()),
+        // An old kernel, or a container that does not allow it.
+        Err(_) => return Ok(None),
+    };
+    // Looked at only now that the handle is there, so it cannot belong to a later process of the same pid.
+    match crate::process::ProcessTable.of(owner) {
+        Life::Dead => Err(()),
+        Life::Alive | Life::Unknown => Ok(Some(handle)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::unnecessary_wraps, reason = "the Linux twin can fail")]
+fn end_of(_owner: &Owner) -> Result<Option<OwnedFd>, ()> {
+    Ok(None)
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Rings a waiter's bell. A waiter that has gone away has nothing to hear.
+pub(crate) fn ring(dir: &Path, waiter: &str) {
+    let pipe = OpenOptions::new().write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(dir.join(waiter));
+    if let Ok(mut pipe) = pipe {
+        // A full pipe has enough rings in it.
+        let _ = pipe.write(&[1]);
+    }
+}
