@@ -1,0 +1,103 @@
+//! One file as a layer: reads it, takes its TOML apart, and hands each value on with its place.
+
+use std::path::Path;
+use std::{fs, io};
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use crate::error::Problem;
+use crate::key::{Key, sections};
+use crate::place::{Document, Origin, Place};
+use crate::resolver::Resolver;
+use crate::value::Given;
+use crate::warning::Warning;
+
+type Name<'i> = Spanned<DeString<'i>>;
+type Value<'i> = Spanned<DeValue<'i>>;
+
+/// A file that was read.
+#[derive(Debug)]
+pub(crate) struct FileLayer {
+    document: Document,
+    origin: fn(Place) -> Origin,
+}
+
+impl FileLayer {
+    pub(crate) fn new(name: &str, text: String, origin: fn(Place) -> Origin) -> Self {
+        Self { document: Document::new(name, text), origin }
+    }
+
+    /// Reads a file; `None` if there is none.
+    pub(crate) fn read(path: &Path, origin: fn(Place) -> Origin) -> Result<Option<Self>, Problem> {
+        match fs::read_to_string(path) {
+            Ok(text) => Ok(Some(Self::new(&path.to_string_lossy(), text, origin))),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(source) => Err(Problem::Unreadable { path: path.to_owned(), source }),
+        }
+    }
+
+    /// Sets everything that the file sets.
+    pub(crate) fn apply(&self, resolver: &mut Resolver) {
+        match DeTable::parse(self.document.text()) {
+            Ok(table) => {
+                for (name, value) in in_file_order(table.get_ref()) {
+                    self.section(resolver, name, value);
+                }
+            }
+            Err(error) => {
+                let place = self.document.place(error.span().unwrap_or_default());
+                resolver.reject(Problem::Syntax { message: error.message().to_owned(), place });
+            }
+        }
+    }
+
+    fn section(&self, resolver: &mut Resolver, name: &Name<'_>, value: &Value<'_>) {
+        let section = name.get_ref();
+        let known = sections().contains(&&**section);
+        match (known, value.get_ref()) {
+            (true, DeValue::Table(entries)) => {
+                for (name, value) in in_file_order(entries) {
+                    self.setting(resolver, section, (name, value));
+                }
+            }
+            (true, _) => {
+                let place = self.document.place(value.span());
+                resolver.reject(Problem::NotASection { section: section.to_string(), place });
+            }
+            (false, DeValue::Table(_)) => resolver.warn(Warning::Section {
+                name: section.to_string(),
+                place: self.document.place(name.span()),
+            }),
+            (false, _) => resolver.warn(Warning::Setting {
+                name: section.to_string(),
+                place: self.document.place(name.span()),
+            }),
+        }
+    }
+
+    fn setting(&self, resolver: &mut Resolver, section: &str, (name, value): (&Name<'_>, &Value<'_>)) {
+        let dotted = format!("{section}.{}", name.get_ref());
+        match Key::find(&dotted) {
+            Some(key) => {
+                let place = self.document.place(value.span());
+                resolver.set(key, &Given::Toml(value.get_ref()), (self.origin)(place));
+            }
+            None => {
+                resolver.warn(Warning::Setting { name: dotted, place: self.document.place(name.span()) });
+            }
+        }
+    }
+}
+
+/// A path through something that is not a directory leads to no file, as with `HOME=/dev/null`.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// The parser sorts by name; people read from top to bottom.
+fn in_file_order<'a, 'i>(table: &'a DeTable<'i>) -> Vec<(&'a Name<'i>, &'a Value<'i>)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(name, _)| name.span().start);
+    entries
+}

@@ -1,0 +1,39 @@
+//! The settings of mala: `mala.toml` and everything that may override it.
+//!
+//! This crate owns the list of settings, their defaults and legal values, the order of the layers, and the
+//! messages a person reads when a value is wrong. The caller owns the outside world: it says which files to read
+//! and hands over the environment and the arguments. Nothing here prints, and nothing is decided silently: a bad
+//! value is an error that shows where it was written, an unknown name is a warning.
+//!
+//! Layers, lowest first: the embedded [`DEFAULTS`], the user file (see [`user_file`]), the file of the
+//! repository, the environment, the arguments.
+//!
+//! To add a setting: its field in `settings.rs`, its line in `table.rs`, its entry in `defaults.toml`; the compiler
+//! and the tests ask for whatever is forgotten.
+
+mod duration;
+mod error;
+mod file;
+mod key;
+mod load;
+mod place;
+mod resolver;
+mod settings;
+mod suggest;
+mod table;
+mod user_file;
+mod value;
+mod warning;
+
+pub use duration::{DurationError, format_duration, parse_duration};
+pub use error::{ConfigError, Problem};
+pub use key::Key;
+pub use load::{Entry, Loaded, Override, Sources};
+pub use place::{Origin, Place};
+pub use settings::{HealthSettings, LockSettings, LogSettings, Settings, StatusSettings};
+pub use user_file::user_file;
+pub use value::ValueError;
+pub use warning::Warning;
+
+/// Layer zero and the documentation of every setting: a complete, commented `mala.toml`.
+pub const DEFAULTS: &str = include_str!("defaults.toml");

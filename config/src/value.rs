@@ -1,0 +1,155 @@
+//! One value as it was given by a layer, and how it is read as the type a setting wants.
+//!
+//! A file gives typed TOML values and must use the right type. Variables and arguments give text. Ranges are not
+//! checked here: they belong to the setting.
+
+use std::fmt;
+use std::time::Duration;
+
+use thiserror::Error;
+use toml::de::{DeInteger, DeValue};
+
+use crate::duration::{DurationError, parse_duration};
+
+/// Why a value cannot be used. The legal values are in the help of the [`Problem`](crate::Problem).
+#[derive(Debug, Error)]
+pub enum ValueError {
+    /// A TOML value of the wrong type.
+    #[error("expected {expected}, found {found}")]
+    WrongType {
+        /// What the setting wants, in words.
+        expected: &'static str,
+        /// The TOML type that is there.
+        found: &'static str,
+    },
+    /// Text that is not a duration.
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    /// Text that is not a number of the right sort.
+    #[error("`{text}` is not {expected}")]
+    NotANumber {
+        /// What was written.
+        text: String,
+        /// What the setting wants, in words.
+        expected: &'static str,
+    },
+    /// Well formed but not allowed.
+    #[error("`{text}` is out of range")]
+    OutOfRange {
+        /// What was written.
+        text: String,
+    },
+    /// A variable whose bytes are not text.
+    #[error("`{text}` is not valid UTF-8")]
+    NotUtf8 {
+        /// What was written, as far as it can be shown.
+        text: String,
+    },
+}
+
+const DURATION: &str = "a duration in quotes";
+const NUMBER: &str = "a number";
+const WHOLE_NUMBER: &str = "a whole number";
+
+/// A value before anybody knows whether it fits.
+#[derive(Debug)]
+pub(crate) enum Given<'a> {
+    /// From a file.
+    Toml(&'a DeValue<'a>),
+    /// From a variable or an argument.
+    Text(&'a str),
+}
+
+impl Given<'_> {
+    pub(crate) fn duration(&self) -> Result<Duration, ValueError> {
+        match self {
+            Self::Text(text) => Ok(parse_duration(text)?),
+            Self::Toml(DeValue::String(text)) => Ok(parse_duration(text)?),
+            Self::Toml(other) => Err(wrong_type(DURATION, other)),
+        }
+    }
+
+    /// Whole numbers are numbers too: `wait_rate = 1` is fine.
+    pub(crate) fn fraction(&self) -> Result<f64, ValueError> {
+        let parsed = match self {
+            Self::Text(text) => text.parse().ok(),
+            Self::Toml(DeValue::Float(float)) => float.as_str().parse().ok(),
+            Self::Toml(DeValue::Integer(integer)) => whole(integer).map(|wide| wide as f64),
+            Self::Toml(other) => return Err(wrong_type(NUMBER, other)),
+        };
+        parsed.ok_or_else(|| self.not_a_number(NUMBER))
+    }
+
+    pub(crate) fn count(&self) -> Result<u64, ValueError> {
+        let parsed = match self {
+            Self::Text(text) => text.parse().ok(),
+            Self::Toml(DeValue::Integer(integer)) => whole(integer),
+            Self::Toml(other) => return Err(wrong_type(WHOLE_NUMBER, other)),
+        };
+        let wide = parsed.ok_or_else(|| self.not_a_number(WHOLE_NUMBER))?;
+        u64::try_from(wide).map_err(|_| ValueError::OutOfRange { text: self.to_string() })
+    }
+
+    fn not_a_number(&self, expected: &'static str) -> ValueError {
+        ValueError::NotANumber { text: self.to_string(), expected }
+    }
+}
+
+/// What was written, as an error repeats it. Only scalars that parsed get this far.
+impl fmt::Display for Given<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Toml(DeValue::String(text)) => f.write_str(text),
+            Self::Toml(DeValue::Integer(integer)) => integer.fmt(f),
+            Self::Toml(DeValue::Float(float)) => float.fmt(f),
+            Self::Toml(other) => f.write_str(other.type_str()),
+        }
+    }
+}
+
+/// Read wide, so that a negative number is out of range and not a riddle.
+fn whole(integer: &DeInteger<'_>) -> Option<i128> {
+    i128::from_str_radix(integer.as_str(), integer.radix()).ok()
+}
+
+fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> ValueError {
+    ValueError::WrongType { expected, found: found.type_str() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toml(text: &str) -> DeValue<'_> {
+        DeValue::parse(text).unwrap().into_inner()
+    }
+
+    #[test]
+    fn numbers_are_read_in_every_toml_spelling() {
+        assert_eq!(Given::Toml(&toml("0x14")).count().unwrap(), 20);
+        assert_eq!(Given::Toml(&toml("1_000")).count().unwrap(), 1000);
+        assert_eq!(Given::Toml(&toml("+5")).count().unwrap(), 5);
+        assert_eq!(Given::Toml(&toml("0x10")).fraction().unwrap(), 16.0);
+        assert_eq!(Given::Toml(&toml("5e-2")).fraction().unwrap(), 0.05);
+    }
+
+    #[test]
+    fn a_file_must_use_the_right_type() {
+        let wrong = |result: Result<(), ValueError>| result.unwrap_err().to_string();
+        let thirty = toml("30");
+        let quoted = toml("\"30\"");
+        insta::assert_snapshot!(wrong(Given::Toml(&thirty).duration().map(drop)), @"expected a duration in quotes, found integer");
+        insta::assert_snapshot!(wrong(Given::Toml(&quoted).count().map(drop)), @"expected a whole number, found string");
+        insta::assert_snapshot!(wrong(Given::Toml(&quoted).fraction().map(drop)), @"expected a number, found string");
+        insta::assert_snapshot!(wrong(Given::Toml(&toml("2.5")).count().map(drop)), @"expected a whole number, found float");
+    }
+
+    #[test]
+    fn text_must_be_a_number_and_negative_is_out_of_range() {
+        let wrong = |text: &str| Given::Text(text).count().unwrap_err().to_string();
+        insta::assert_snapshot!(wrong("many"), @"`many` is not a whole number");
+        insta::assert_snapshot!(wrong("-5"), @"`-5` is out of range");
+        insta::assert_snapshot!(Given::Text("").fraction().unwrap_err(), @"`` is not a number");
+    }
+}

@@ -1,0 +1,76 @@
+//! What is odd about the settings without being wrong: names that nobody knows.
+//!
+//! Only a warning, so that a file written for a newer mala still works with this one.
+
+use std::fmt;
+
+use miette::{Diagnostic, LabeledSpan, Severity, SourceCode};
+use thiserror::Error;
+
+use crate::place::Place;
+use crate::suggest;
+
+/// A name that was ignored.
+#[derive(Debug, Clone, Error)]
+pub enum Warning {
+    /// A section of a file.
+    #[error("unknown section `[{name}]` in `{place}` is ignored")]
+    Section {
+        /// The section.
+        name: String,
+        /// Where it is.
+        place: Place,
+    },
+    /// A setting in a file.
+    #[error("unknown setting `{name}` in `{place}` is ignored")]
+    Setting {
+        /// The setting, with its section if it is in one.
+        name: String,
+        /// Where it is.
+        place: Place,
+    },
+    /// An environment variable that looks like a setting.
+    #[error("unknown variable `{name}` is ignored")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// The setting it looks like.
+        dotted: String,
+    },
+}
+
+impl Warning {
+    /// Where the name is, if it is in a file.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Section { place, .. } | Self::Setting { place, .. } => Some(place),
+            Self::Variable { .. } => None,
+        }
+    }
+}
+
+impl Diagnostic for Warning {
+    fn severity(&self) -> Option<Severity> {
+        Some(Severity::Warning)
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        let help = match self {
+            Self::Section { name, .. } => suggest::section_help(name),
+            Self::Setting { name, .. } => suggest::setting_help(name),
+            Self::Variable { dotted, .. } => match suggest::setting(dotted) {
+                Some(key) => format!("did you mean `{}`?", key.variable()),
+                None => suggest::setting_help(dotted),
+            },
+        };
+        Some(Box::new(help))
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.place().map(Place::source_code)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        self.place().map(|place| place.labels() as Box<_>)
+    }
+}
