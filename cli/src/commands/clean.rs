@@ -1,0 +1,44 @@
+use std::process::ExitCode;
+
+use clap::Args;
+use mala_store::Extent;
+use serde_json::json;
+
+use super::status::{leftover_lines, leftovers_json};
+use crate::context::{Context, open};
+use crate::error::CliError;
+
+/// Put away what dead agents left behind
+///
+/// Frees locks whose process has ended or whose lease is over, removes dead places in queues and drops events older
+/// than `logs.keep`. Lists everything it does. What a running process of this machine holds is never touched.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala clean --dry-run
+  mala clean")]
+pub(crate) struct CleanArgs {
+    /// Only list what would be put away
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+    /// Also free locks taken on other hosts, whose processes cannot be judged from here
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<ExitCode, CliError> {
+    let scope = context.scope()?;
+    let settings = context.settings(&scope, Vec::new())?;
+    let mut store = open(&scope)?;
+    let extent =
+        Extent { keep_events_since: store.now().minus(settings.logs.keep), foreign_locks: args.force };
+    let leftovers = if args.dry_run { store.leftovers(extent)? } else { store.sweep(extent)? };
+    let body = json!({ "done": !args.dry_run, "leftovers": leftovers_json(&leftovers) });
+    context.ui.answer(&body, |out| {
+        let verb = if args.dry_run { "would put away" } else { "put away" };
+        match leftover_lines(&leftovers).as_slice() {
+            [] => writeln!(out, "nothing to put away"),
+            lines => lines.iter().try_for_each(|line| writeln!(out, "{verb}: {line}")),
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

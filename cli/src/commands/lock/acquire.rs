@@ -1,0 +1,131 @@
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use mala_config::{Override, Settings, parse_duration};
+use mala_core::{Conflict, IssueId, Mode};
+use mala_store::{Cause, Outcome, Refusal, Request, show_circle};
+use serde_json::json;
+
+use super::{explain_conflicts, write_locks};
+use crate::context::{Caller, Context, Paths, open};
+use crate::error::{CliError, REFUSED};
+use crate::json;
+use crate::ui::{RED, plain, span};
+
+/// Lock files, all or none
+///
+/// A lock lives as long as the process behind it, at most for its lease. A name that exists is that file; otherwise
+/// `*`, `?`, `[...]` and `**` make it a pattern. A folder means everything below it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala lock acquire src/main.rs --agent alice
+  mala lock acquire 'src/**' Cargo.toml --agent alice --issue bd-12
+  mala lock acquire README.md --agent bob --wait 5m")]
+pub(crate) struct AcquireArgs {
+    #[command(flatten)]
+    paths: Paths,
+    #[command(flatten)]
+    caller: Caller,
+    /// Allow others to share it; nobody may write
+    #[arg(long)]
+    shared: bool,
+    /// Lease, e.g. 10m [default: `lock.ttl` of the settings, 30m]
+    #[arg(long, value_name = "DURATION")]
+    ttl: Option<String>,
+    /// Queue for so long if something is held, first come first served
+    #[arg(long, value_name = "DURATION")]
+    wait: Option<String>,
+    /// Why, for others to read
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Issue that is worked on
+    #[arg(long, value_name = "ID")]
+    issue: Option<IssueId>,
+    /// Process the lock lives with [default: the session this command was started from]
+    #[arg(long, value_name = "PID")]
+    owner_pid: Option<u32>,
+}
+
+pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<ExitCode, CliError> {
+    let scope = context.scope()?;
+    let settings = context.settings(&scope, args.overrides())?;
+    let patience = args.patience(&settings)?;
+    let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
+    let request = Request {
+        wants: context.wants(&scope, &args.paths, mode)?,
+        party: args.caller.party(args.owner_pid, args.issue)?,
+        ttl: settings.lock.ttl,
+        reason: args.reason,
+    };
+    let mut store = open(&scope)?;
+    let outcome = match patience {
+        Some(patience) => store
+            .reserve_or_wait(&request, patience, |conflicts| say_waiting(context, patience, conflicts))?,
+        None => store.reserve(&request)?,
+    };
+    match outcome {
+        Outcome::Granted(locks) => {
+            let body = json!({ "granted": json::locks(&locks), "conflicts": [] });
+            context.ui.answer(&body, |out| write_locks(out, "locked", &locks))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Outcome::Refused(refusal) => refused(context, &refusal, patience),
+    }
+}
+
+impl AcquireArgs {
+    fn overrides(&self) -> Vec<Override> {
+        let ttl = self.ttl.iter();
+        ttl.map(|ttl| Override { key: "lock.ttl".into(), value: ttl.clone(), typed: format!("--ttl {ttl}") })
+            .collect()
+    }
+
+    fn patience(&self, settings: &Settings) -> Result<Option<Duration>, CliError> {
+        let Some(text) = &self.wait else { return Ok(None) };
+        let patience = parse_duration(text)?;
+        let longest = settings.lock.max_wait;
+        if patience > longest {
+            let message =
+                format!("`--wait {text}` is longer than `lock.max_wait` allows ({})", span(longest));
+            return Err(CliError::usage(message).hint("wait for less, or raise `max_wait` in `mala.toml`"));
+        }
+        Ok(Some(patience))
+    }
+}
+
+fn say_waiting(context: &Context, patience: Duration, conflicts: &[Conflict]) {
+    if let Some(Conflict { want, holder }) = conflicts.first() {
+        let text =
+            format!("up to {} for `{}`, held by `{}`", span(patience), plain(&want.target), holder.agent);
+        context.ui.note("waiting", crate::ui::YELLOW, &text);
+    }
+}
+
+fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> Result<ExitCode, CliError> {
+    let ui = context.ui;
+    let (cause, circle) = match &refusal.cause {
+        Cause::Held => ("held", None),
+        Cause::TimedOut => ("timeout", None),
+        Cause::Deadlock(circle) => ("deadlock", Some(circle)),
+    };
+    let conflicts = json::conflicts(&refusal.conflicts);
+    let body = json!({ "granted": [], "conflicts": conflicts, "cause": cause, "deadlock": circle });
+    ui.answer(&body, |_| Ok(()))?;
+    explain_conflicts(ui, &refusal.conflicts);
+    match (&refusal.cause, patience) {
+        (Cause::Held, None) => {
+            ui.hint("queue for it with `--wait 5m`, or see who works on what: mala status");
+        }
+        (Cause::Held, Some(_)) => {
+            ui.hint("an agent that holds a named lock does not queue for files: release it first");
+        }
+        (Cause::TimedOut, _) => ui.hint("nothing was taken; see who holds it: mala status"),
+        (Cause::Deadlock(circle), _) => {
+            let text = format!("waiting would never end, each waits for the next: {}", show_circle(circle));
+            ui.note("deadlock", RED, &text);
+            ui.hint("release what others wait for first: mala lock list");
+        }
+    }
+    Ok(ExitCode::from(REFUSED))
+}

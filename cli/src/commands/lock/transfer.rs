@@ -1,0 +1,46 @@
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Args;
+use mala_core::{AgentId, Mode};
+use mala_store::Which;
+
+use crate::context::{Context, Paths, open};
+use crate::error::CliError;
+use crate::ui::plain;
+
+/// Hand locks from one agent to another, all or none
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala lock transfer --from alice --to bob
+  mala lock transfer --from alice --to bob src/main.rs")]
+pub(crate) struct TransferArgs {
+    /// Agent that gives
+    #[arg(long, value_name = "NAME")]
+    from: AgentId,
+    /// Agent that receives; it must be running
+    #[arg(long, value_name = "NAME")]
+    to: AgentId,
+    /// Files, folders or patterns, as they were locked [default: everything]
+    #[arg(value_name = "PATH")]
+    paths: Vec<OsString>,
+    /// Take every character of a path for itself, also `*`, `?` and `[`
+    #[arg(long)]
+    literal: bool,
+}
+
+pub(super) fn cmd_transfer(args: &TransferArgs, context: &Context) -> Result<ExitCode, CliError> {
+    let scope = context.scope()?;
+    let which = if args.paths.is_empty() {
+        Which::All
+    } else {
+        let paths = Paths { paths: args.paths.clone(), literal: args.literal };
+        Which::These(context.wants(&scope, &paths, Mode::Exclusive)?)
+    };
+    let moved = open(&scope)?.transfer(&args.from, &args.to, &which)?;
+    super::answer_renewed(context, "transferred", &args.from, &moved, |out, locks| {
+        locks.iter().try_for_each(|lock| {
+            writeln!(out, "`{}` now belongs to `{}` (fence {})", plain(&lock.target), lock.agent, lock.fence)
+        })
+    })
+}

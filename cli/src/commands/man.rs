@@ -1,0 +1,38 @@
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::CliError;
+
+/// Print the manual page, or write the pages of all commands
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala man | man -l -
+  mala man --out ~/.local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// Folder for one page per command
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(crate) fn cmd_man(args: &ManArgs, context: &Context) -> Result<ExitCode, CliError> {
+    let Some(folder) = &args.out else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(crate::command()).render(&mut page)?;
+        io::stdout().lock().write_all(&page)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let folder = context.cwd.join(folder);
+    fs::create_dir_all(&folder)?;
+    clap_mangen::generate_to(crate::command(), &folder)?;
+    let shown = folder.display().to_string();
+    context
+        .ui
+        .answer(&json!({ "folder": shown }), |out| writeln!(out, "wrote the manual pages to {shown}"))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,280 @@
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Instant;
+
+use clap::Args;
+use mala_config::{HealthSettings, Settings};
+use mala_core::{Life, Lock, Scope, Timestamp};
+use mala_store::{Agent, Extent, Health, Leftovers, Standing, Status, Store};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::context::{Context, open};
+use crate::error::CliError;
+use crate::json::{self, PathJson};
+use crate::ui::{BOLD, DIM, YELLOW, plain, span, table};
+
+/// Show agents, locks, waiters and leftovers
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala status
+  mala status --watch
+  mala status --json | jq '.locks[].path'")]
+pub(crate) struct StatusArgs {
+    /// Show it again whenever something changes; with --json, one document per line
+    #[arg(long)]
+    watch: bool,
+    /// Also show agents that have ended
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) fn cmd_status(args: &StatusArgs, context: &Context) -> Result<ExitCode, CliError> {
+    let scope = context.scope()?;
+    let settings = context.settings(&scope, Vec::new())?;
+    let mut store = open(&scope)?;
+    loop {
+        let seen = store.data_version()?;
+        let picture = Picture::take(&scope, &settings, &mut store, args.all)?;
+        if args.watch && !context.ui.json && io::stdout().is_terminal() {
+            // Clear the screen and go home.
+            anstream::stdout().write_all(b"\x1b[2J\x1b[H")?;
+        }
+        context.ui.answer(&picture.json(), |out| picture.write(out))?;
+        if !args.watch {
+            return Ok(ExitCode::SUCCESS);
+        }
+        wait_for_change(&mut store, seen, &settings)?;
+    }
+}
+
+/// Returns when the store has changed, or, on a terminal, when the times shown are out of date.
+fn wait_for_change(store: &mut Store, seen: i64, settings: &Settings) -> Result<(), CliError> {
+    let (pause, drawn) = (settings.status.refresh, Instant::now());
+    loop {
+        thread::sleep(pause);
+        let is_live = io::stdout().is_terminal() && drawn.elapsed() >= pause;
+        if is_live || store.data_version()? != seen {
+            return Ok(());
+        }
+    }
+}
+
+/// Everything that one status shows.
+struct Picture<'a> {
+    root: &'a Path,
+    status: Status,
+    leftovers: Leftovers,
+    warnings: Vec<String>,
+    now: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+struct AgentJson<'a> {
+    id: &'a str,
+    profile: Option<&'a str>,
+    issue: Option<&'a str>,
+    pid: u32,
+    state: &'static str,
+    since: Timestamp,
+}
+
+impl<'a> Picture<'a> {
+    fn take(scope: &'a Scope, settings: &Settings, store: &mut Store, all: bool) -> Result<Self, CliError> {
+        let now = store.now();
+        let leftovers = store
+            .leftovers(Extent { keep_events_since: now.minus(settings.logs.keep), foreign_locks: false })?;
+        let mut status = store.status()?;
+        status.agents.retain(|agent| all || agent.life != Life::Dead);
+        let warnings = warnings(status.health, &settings.health);
+        Ok(Self { root: scope.root(), status, leftovers, warnings, now })
+    }
+
+    fn state(&self, agent: &Agent) -> &'static str {
+        if agent.life == Life::Dead {
+            return "gone";
+        }
+        let is_waiting = self.status.waiting.iter().any(|waiting| waiting.agent == agent.party.agent);
+        if is_waiting { "waiting" } else { "active" }
+    }
+
+    fn json(&self) -> Value {
+        let agents = self.status.agents.iter().map(|agent| AgentJson {
+            id: agent.party.agent.as_str(),
+            profile: agent.profile.as_deref(),
+            issue: agent.party.issue.as_ref().map(mala_core::IssueId::as_str),
+            pid: agent.party.owner.pid,
+            state: self.state(agent),
+            since: agent.since,
+        });
+        let waiters = self.status.waiting.iter().map(|w| {
+            json!({ "path": PathJson::from(&w.target).path, "agent": w.agent, "since": w.since, "position": w.position })
+        });
+        let mutexes = self.status.mutexes.iter().map(|mutex| {
+            let (holder, since) = mutex.holder.as_ref().map(|(agent, since)| (agent, since)).unzip();
+            json!({ "name": mutex.name, "holder": holder, "since": since, "queue": mutex.queue })
+        });
+        let health = self.status.health;
+        json!({
+            "scope": self.root.to_string_lossy(),
+            "runs": [],
+            "agents": agents.collect::<Vec<_>>(),
+            "locks": json::locks(&self.status.locks),
+            "waiters": waiters.collect::<Vec<_>>(),
+            "mutexes": mutexes.collect::<Vec<_>>(),
+            "leftovers": leftovers_json(&self.leftovers),
+            "health": {
+                "lock_tries": health.lock_tries,
+                "lock_waits": health.lock_waits,
+                "wait_rate": health.wait_rate(),
+                "warnings": self.warnings,
+            },
+        })
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{BOLD}{}{BOLD:#}", plain(self.root.display()))?;
+        self.write_agents(out)?;
+        if self.status.locks.is_empty() {
+            writeln!(out, "no locks: every file is free")?;
+        } else {
+            writeln!(out, "{BOLD}locks{BOLD:#}")?;
+            write_lock_table(out, &self.status.locks)?;
+        }
+        self.write_waiting(out)?;
+        for mutex in &self.status.mutexes {
+            let holder = mutex.holder.as_ref().map_or("nobody", |(agent, _)| agent.as_str());
+            writeln!(out, "mutex `{}`: {holder}, {} waiting", plain(&mutex.name), mutex.queue.len())?;
+        }
+        for line in leftover_lines(&self.leftovers) {
+            writeln!(out, "{YELLOW}leftover{YELLOW:#}: {line} (mala clean puts it away)")?;
+        }
+        for warning in &self.warnings {
+            writeln!(out, "{YELLOW}warning{YELLOW:#}: {warning}")?;
+        }
+        let Health { lock_tries, lock_waits } = self.status.health;
+        writeln!(out, "{DIM}last 24 h: {lock_tries} locks asked for, {lock_waits} waits{DIM:#}")
+    }
+
+    fn write_agents(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.status.agents.is_empty() {
+            return writeln!(out, "no agents");
+        }
+        writeln!(out, "{BOLD}agents{BOLD:#}")?;
+        let rows = self.status.agents.iter().map(|agent| {
+            [
+                plain(&agent.party.agent),
+                self.state(agent).to_owned(),
+                agent.party.issue.as_ref().map(plain).unwrap_or_default(),
+                agent.party.owner.pid.to_string(),
+                span(self.now.since(agent.since)),
+            ]
+        });
+        table(out, ["NAME", "STATE", "ISSUE", "PID", "SINCE"], &rows.collect::<Vec<_>>())
+    }
+
+    fn write_waiting(&self, out: &mut dyn Write) -> io::Result<()> {
+        if self.status.waiting.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{BOLD}waiting{BOLD:#}")?;
+        let rows = self.status.waiting.iter().map(|w| {
+            let since = span(self.now.since(w.since));
+            [plain(&w.target), w.position.to_string(), plain(&w.agent), since]
+        });
+        table(out, ["PATH", "PLACE", "AGENT", "FOR"], &rows.collect::<Vec<_>>())
+    }
+}
+
+/// Locks as a table.
+pub(crate) fn write_lock_table(out: &mut dyn Write, locks: &[Lock]) -> io::Result<()> {
+    let now = Timestamp::now();
+    let rows: Vec<_> = locks
+        .iter()
+        .map(|lock| {
+            [
+                plain(&lock.target),
+                lock.mode.to_string(),
+                plain(&lock.agent),
+                lock.issue.as_ref().map(plain).unwrap_or_default(),
+                span(now.since(lock.acquired_at)),
+                span(lock.lease.expires_at.since(now)),
+                lock.reason.as_ref().map(plain).unwrap_or_default(),
+            ]
+        })
+        .collect();
+    table(out, ["PATH", "MODE", "AGENT", "ISSUE", "HELD", "LEFT", "REASON"], &rows)
+}
+
+/// One sentence per leftover.
+pub(crate) fn leftover_lines(leftovers: &Leftovers) -> Vec<String> {
+    let locks = leftovers.locks.iter().map(|(lock, standing)| {
+        format!("lock on `{}` of `{}`, {}", plain(&lock.target), lock.agent, cause(*standing))
+    });
+    let waiters =
+        leftovers.waiters.iter().map(|(_, agent)| format!("place in the queue of `{agent}`, which has died"));
+    let files =
+        leftovers.wake_files.iter().map(|name| format!("file `{}` of a waiter that is gone", plain(name)));
+    let events = (leftovers.old_events > 0).then(|| format!("{} old events", leftovers.old_events));
+    locks.chain(waiters).chain(files).chain(events).collect()
+}
+
+pub(crate) fn leftovers_json(leftovers: &Leftovers) -> Vec<Value> {
+    let locks = leftovers.locks.iter().map(|(lock, standing)| {
+        let path = PathJson::from(&lock.target).path;
+        json!({ "kind": "lock", "id": lock.id, "path": path, "agent": lock.agent, "cause": cause(*standing) })
+    });
+    let waiters = leftovers
+        .waiters
+        .iter()
+        .map(|(id, agent)| json!({ "kind": "waiter", "id": id, "agent": agent, "cause": "died" }));
+    let files = leftovers
+        .wake_files
+        .iter()
+        .map(|name| json!({ "kind": "file", "id": name, "cause": "its waiter is gone" }));
+    let events = (leftovers.old_events > 0).then(
+        || json!({ "kind": "events", "count": leftovers.old_events, "cause": "older than `logs.keep`" }),
+    );
+    locks.chain(waiters).chain(files).chain(events).collect()
+}
+
+fn cause(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Held => "held from another host",
+        Standing::Expired => "whose lease is over",
+        Standing::Orphaned => "whose process has ended",
+    }
+}
+
+/// What the numbers of the last day mean for the person who runs the agents.
+fn warnings(health: Health, limits: &HealthSettings) -> Vec<String> {
+    let rate = health.wait_rate();
+    let often = (rate > limits.wait_rate).then(|| {
+        format!(
+            "{:.0} % of lock tries had to wait: give the agents issues that touch different files",
+            rate * 100.0
+        )
+    });
+    let many = (health.lock_waits > limits.waits_per_day)
+        .then(|| format!("{} lock waits in 24 h: run fewer agents at once", health.lock_waits));
+    often.into_iter().chain(many).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_appear_just_past_each_limit() {
+        let limits = HealthSettings { wait_rate: 0.05, waits_per_day: 20 };
+        let count = |lock_tries, lock_waits| warnings(Health { lock_tries, lock_waits }, &limits).len();
+        assert_eq!(count(0, 0), 0);
+        assert_eq!(count(100, 5), 0);
+        assert_eq!(count(100, 6), 1);
+        assert_eq!(count(10_000, 20), 0);
+        assert_eq!(count(10_000, 21), 1);
+        assert_eq!(count(100, 21), 2);
+    }
+}

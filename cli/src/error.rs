@@ -1,0 +1,175 @@
+//! Errors at the edge: a kind that picks the exit code, a message, and what to type next.
+
+use std::error::Error as StdError;
+use std::io;
+use std::process::ExitCode;
+
+use mala_config::{ConfigError, DurationError};
+use mala_core::NameError;
+use mala_core::claim::TargetError;
+use mala_core::key::KeyError;
+use mala_core::pattern::PatternError;
+use mala_core::scope::ScopeError;
+use mala_store::StoreError;
+use serde::Serialize;
+
+/// Whose fault it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// A rule said no.
+    Refused,
+    /// What was asked for makes no sense.
+    Usage,
+    /// mala or the machine failed.
+    Failed,
+}
+
+/// The exit code of an answer that is a no.
+pub(crate) const REFUSED: u8 = 1;
+
+#[derive(Debug)]
+pub(crate) struct CliError {
+    pub(crate) kind: Kind,
+    pub(crate) hints: Vec<String>,
+    pub(crate) source: Box<dyn StdError + Send + Sync>,
+}
+
+impl CliError {
+    fn new(kind: Kind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { kind, hints: Vec::new(), source: source.into() }
+    }
+
+    pub(crate) fn usage(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::new(Kind::Usage, source)
+    }
+
+    pub(crate) fn failed(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::new(Kind::Failed, source)
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self.kind {
+            Kind::Refused => REFUSED,
+            Kind::Usage => 2,
+            Kind::Failed => 3,
+        })
+    }
+
+    /// The message, and the messages of its causes.
+    pub(crate) fn messages(&self) -> Vec<String> {
+        let first: &dyn StdError = &*self.source;
+        std::iter::successors(Some(first), |&error| error.source()).map(ToString::to_string).collect()
+    }
+
+    /// True if the reader of our output has gone away, as in `mala logs list | head`.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
+        let io = self.source.downcast_ref::<io::Error>();
+        io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl From<io::Error> for CliError {
+    fn from(error: io::Error) -> Self {
+        Self::failed(error)
+    }
+}
+
+impl From<ScopeError> for CliError {
+    fn from(error: ScopeError) -> Self {
+        let hint = match &error {
+            ScopeError::NotARepository { .. } => {
+                "go to a checkout, name one with `-C DIR`, or make one: `git init`"
+            }
+            ScopeError::Bare { .. } => "go to a checkout of it: `git worktree add DIR`",
+            ScopeError::Unreadable { .. } => "check that the folder exists and that you may read it",
+        };
+        Self::usage(error).hint(hint)
+    }
+}
+
+impl From<KeyError> for CliError {
+    fn from(error: KeyError) -> Self {
+        let hint = match &error {
+            KeyError::Outside { .. } => {
+                Some("locks cover files of one checkout; for another one use `-C DIR`")
+            }
+            KeyError::Empty | KeyError::GitInternal { .. } | KeyError::Unresolvable { .. } => None,
+        };
+        hint.into_iter().fold(Self::usage(error), Self::hint)
+    }
+}
+
+impl From<TargetError> for CliError {
+    fn from(error: TargetError) -> Self {
+        match error {
+            TargetError::Key(error) => error.into(),
+            TargetError::Pattern(error) => error.into(),
+        }
+    }
+}
+
+impl From<PatternError> for CliError {
+    fn from(error: PatternError) -> Self {
+        Self::usage(error).hint("if it is a file's real name, add `--literal`")
+    }
+}
+
+impl From<NameError> for CliError {
+    fn from(error: NameError) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<DurationError> for CliError {
+    fn from(error: DurationError) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(error)
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        let kind = match &error {
+            StoreError::UnknownAgent { .. } | StoreError::NoProcess { .. } => Kind::Usage,
+            StoreError::AgentGone { .. } | StoreError::StillHeld { .. } | StoreError::Deadlock { .. } => {
+                Kind::Refused
+            }
+            _ => Kind::Failed,
+        };
+        let hint = store_hint(&error);
+        hint.into_iter().fold(Self::new(kind, error), Self::hint)
+    }
+}
+
+fn store_hint(error: &StoreError) -> Option<String> {
+    Some(match error {
+        StoreError::Damaged { path, .. } | StoreError::BadRow { path, .. } | StoreError::Foreign { path } => {
+            let path = path.display();
+            format!("no lock is granted meanwhile; to start afresh: mv '{path}' '{path}.damaged'")
+        }
+        StoreError::Newer { .. } => "update mala; nothing was changed".to_owned(),
+        StoreError::Unwritable { path, .. } => format!("check who may write to `{}`", path.display()),
+        StoreError::Full { .. } => "make room on the disk and try again; nothing was changed".to_owned(),
+        StoreError::Busy { .. } => {
+            "look for a stopped mala process (`ps -C mala`), continue or end it, and try again".to_owned()
+        }
+        StoreError::UnknownAgent { .. } => "see who is known: mala status --all".to_owned(),
+        StoreError::NoProcess { .. } => "name a running process, or leave `--owner-pid` out".to_owned(),
+        StoreError::AgentGone { .. } => "see who is running: mala status".to_owned(),
+        StoreError::StillHeld { .. } => "hand over everything: leave the paths out".to_owned(),
+        StoreError::Deadlock { .. } => "release something first: mala lock list".to_owned(),
+        StoreError::Sql { .. } | StoreError::Io { .. } => "see what is wrong: mala doctor".to_owned(),
+    })
+}

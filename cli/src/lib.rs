@@ -1,0 +1,106 @@
+//! The command line of mala: what was typed, what it means, and how the answer is shown.
+//!
+//! Each command is one file in [`commands`]: its arguments, then what it does. Commands call the libraries and turn
+//! results into text or JSON; they contain no rules of their own.
+
+mod commands;
+mod context;
+mod error;
+mod json;
+mod ui;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use commands::Command;
+use context::Context;
+use ui::Ui;
+
+/// Runs several coding agents in one git checkout and keeps them from hurting each other.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mala",
+    bin_name = "mala",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true
+)]
+#[command(after_help = "Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 3 mala itself failed.
+
+Example:
+  mala lock acquire src/main.rs --agent alice
+  mala status")]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Clone, clap::Args)]
+struct Global {
+    /// Answer with one JSON document on stdout
+    #[arg(long, global = true)]
+    json: bool,
+    /// Work as if started in DIR
+    #[arg(short = 'C', global = true, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+/// Runs the program with the process's own arguments.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let ui = Ui::new(cli.global.json);
+    let outcome = Context::new(cli.global.directory.as_deref(), ui)
+        .and_then(|context| commands::run(cli.command, &context));
+    match outcome {
+        Ok(code) => code,
+        Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            ui.error(&error);
+            error.exit_code()
+        }
+    }
+}
+
+/// The command as clap knows it, for completions and the manual page.
+fn command() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_explains_itself_with_an_example() {
+        fn check(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            assert!(command.get_about().is_some(), "`{path}` has no description");
+            for sub in command.get_subcommands() {
+                check(sub, &path);
+            }
+            if !command.has_subcommands() {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Example") && help.contains(path.trim()), "`{path}` shows no example");
+            }
+        }
+        check(&command(), "");
+    }
+
+    #[test]
+    fn arguments_may_be_any_bytes() {
+        use std::ffi::OsString;
+        use std::os::unix::ffi::OsStringExt;
+
+        let path = OsString::from_vec(b"\xff".to_vec());
+        assert!(Cli::try_parse_from([OsString::from("mala"), "lock".into(), "check".into(), path]).is_ok());
+    }
+}

@@ -1,0 +1,185 @@
+//! Showing things: answers on stdout, everything else on stderr, colour only on a terminal.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use mala_config::{ConfigError, Problem};
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+use serde::Serialize;
+use serde_json::json;
+use unicode_width::UnicodeWidthStr;
+
+use crate::error::CliError;
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
+pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
+
+/// How this invocation talks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ui {
+    pub(crate) json: bool,
+}
+
+impl Ui {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Gives the answer: `value` as JSON if that was asked for, else what `text` writes.
+    pub(crate) fn answer(
+        self,
+        value: &impl Serialize,
+        text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), CliError> {
+        if self.json {
+            return self.json_line(value);
+        }
+        let mut out = anstream::stdout().lock();
+        text(&mut out)?;
+        Ok(out.flush()?)
+    }
+
+    /// One JSON document on a line of its own.
+    pub(crate) fn json_line(self, value: &impl Serialize) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
+        out.write_all(b"\n")?;
+        Ok(out.flush()?)
+    }
+
+    /// A remark that is not part of the answer.
+    pub(crate) fn note(self, label: &str, style: Style, text: &str) {
+        // Nothing can be done about a closed stderr.
+        let _ = writeln!(anstream::stderr().lock(), "{style}{label}{style:#}: {text}");
+    }
+
+    pub(crate) fn warning(self, text: &str) {
+        self.note("warning", YELLOW, text);
+    }
+
+    pub(crate) fn hint(self, text: &str) {
+        self.note("hint", GREEN, text);
+    }
+
+    pub(crate) fn error(self, error: &CliError) {
+        let messages = error.messages();
+        if self.json {
+            let body = json!({ "error": { "kind": error.kind, "message": messages.join(": "), "hints": error.hints } });
+            let _ = self.json_line(&body);
+        }
+        if let Some(config) = error.source.downcast_ref::<ConfigError>() {
+            config.problems().for_each(|problem| self.problem(problem));
+            return;
+        }
+        self.note("error", RED, &messages.join(": "));
+        for hint in &error.hints {
+            self.hint(hint);
+        }
+    }
+}
+
+impl Ui {
+    /// A bad setting: in a file with the place shown, else in a line.
+    fn problem(self, problem: &Problem) {
+        if problem.source_code().is_some() {
+            let _ = write!(anstream::stderr().lock(), "{}", rendered(problem));
+            return;
+        }
+        self.note("error", RED, &problem.to_string());
+        if let Some(help) = problem.help() {
+            self.hint(&help.to_string());
+        }
+    }
+}
+
+/// A diagnostic with its source and the place in it.
+fn rendered(diagnostic: &dyn Diagnostic) -> String {
+    let theme = if io::stderr().is_terminal() { GraphicalTheme::unicode() } else { GraphicalTheme::none() };
+    let mut text = String::new();
+    let done = GraphicalReportHandler::new_themed(theme).render_report(&mut text, diagnostic);
+    done.map_or_else(|_| diagnostic.to_string(), |()| text)
+}
+
+/// Text from outside, safe to print: control characters are escaped, so it stays on its line.
+pub(crate) fn plain(text: impl Display) -> String {
+    let text = text.to_string();
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
+
+/// A span of time as a person says it: `40s`, `3m`, `2h 5m`, `4d 1h`.
+pub(crate) fn span(span: Duration) -> String {
+    let seconds = span.saturating_add(Duration::from_millis(500)).as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, minutes) => format!("{minutes}m"),
+        (0, hours, 0) => format!("{hours}h"),
+        (0, hours, minutes) => format!("{hours}h {minutes}m"),
+        (days, 0, _) => format!("{days}d"),
+        (days, hours, _) => format!("{days}d {hours}h"),
+    }
+}
+
+/// Writes rows in aligned columns under a heading, indented by two.
+pub(crate) fn table<const N: usize>(
+    out: &mut dyn Write,
+    heading: [&str; N],
+    rows: &[[String; N]],
+) -> io::Result<()> {
+    let mut widths = heading.map(UnicodeWidthStr::width);
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.width());
+        }
+    }
+    let mut line = |style: Style, cells: [&str; N]| {
+        let mut text = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            text.push_str(cell);
+            text.push_str(&" ".repeat(width - cell.width() + 2));
+        }
+        writeln!(out, "  {style}{}{style:#}", text.trim_end())
+    };
+    line(DIM, heading)?;
+    rows.iter().try_for_each(|row| line(Style::new(), row.each_ref().map(String::as_str)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_short() {
+        let shown = |seconds| span(Duration::from_secs(seconds));
+        assert_eq!(shown(0), "0s");
+        assert_eq!(super::span(Duration::from_millis(1_799_990)), "30m", "rounded, not cut off");
+        assert_eq!(shown(59), "59s");
+        assert_eq!(shown(185), "3m");
+        assert_eq!(shown(7_500), "2h 5m");
+        assert_eq!(shown(349_200), "4d 1h");
+    }
+
+    #[test]
+    fn hostile_text_stays_on_its_line() {
+        assert_eq!(plain("a\nb\u{1b}[31m"), "a\\nb\\u{1b}[31m");
+        assert_eq!(plain("ünï 🦀"), "ünï 🦀");
+    }
+
+    #[test]
+    fn columns_line_up_by_display_width() {
+        let mut out = Vec::new();
+        let rows = [["日本".to_owned(), "x".to_owned()], ["a".to_owned(), "y".to_owned()]];
+        table(&mut out, ["N", "V"], &rows).unwrap();
+        let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
+        assert_eq!(text, "  N     V\n  日本  x\n  a     y\n");
+    }
+}
