@@ -20,13 +20,7 @@ use ui::Ui;
 
 /// Runs several coding agents in one git checkout and keeps them from hurting each other.
 #[derive(Debug, Parser)]
-#[command(
-    name = "mala",
-    bin_name = "mala",
-    version,
-    propagate_version = true,
-    disable_help_subcommand = true
-)]
+#[command(name = "mala", bin_name = "mala", version, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 3 mala itself failed.
 
 Example:

@@ -27,7 +27,7 @@ pub enum StoreError {
     },
     #[error("no space left for the store `{}`", .path.display())]
     Full { path: PathBuf },
-    #[error("another mala process has been writing to the store `{}` for {seconds} s", .path.display())]
+    #[error("another process has been writing to the store `{}` for {seconds} s", .path.display())]
     Busy { path: PathBuf, seconds: u64 },
     #[error("no agent called `{agent}` is known in this checkout")]
     UnknownAgent { agent: AgentId },

@@ -163,9 +163,12 @@ impl Change<'_> {
         let selected = self.select(agent, which)?;
         let mut foreign = Vec::new();
         for want in selected.missing {
-            // Held by somebody under exactly this name, or another one of the same file? Then it is theirs to release.
+            // Somebody else's alone, under this name or another one of the same file? Then it is theirs to release.
+            // What others merely share is no concern of this agent.
             let others = self.rivals(agent, &Want { mode: Mode::Exclusive, ..want.clone() })?;
-            let others = others.into_iter().filter(|lock| is_named_by(&lock.target, &want));
+            let others = others
+                .into_iter()
+                .filter(|lock| lock.mode == Mode::Exclusive && is_named_by(&lock.target, &want));
             foreign.extend(
                 others
                     .filter(|lock| self.standing(lock) == Standing::Held)
