@@ -1,0 +1,90 @@
+//! Which crate may depend on which.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use cargo_metadata::{Metadata, MetadataCommand};
+
+/// What each crate may use of ours. `*` is everything.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("mala-core", &[]),
+    ("mala-store", &["mala-core"]),
+    ("mala-config", &["mala-core"]),
+    ("mala-sandbox", &["mala-core"]),
+    ("mala-issues", &["mala-core"]),
+    ("mala-logs", &["mala-core"]),
+    ("mala-agents", &["mala-core"]),
+    ("mala-gate", &["mala-core", "mala-logs"]),
+    ("mala-engine", &["mala-core", "mala-config", "mala-agents", "mala-gate", "mala-issues"]),
+    ("mala", &["*"]),
+    ("mala-tests", &["*"]),
+];
+
+/// The one crate that talks to the kernel without a safety net.
+const MAY_BE_UNSAFE: &str = "mala-sandbox";
+
+fn workspace() -> Metadata {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut command = MetadataCommand::new();
+    command.manifest_path(root.join("Cargo.toml")).no_deps().other_options(["--offline".to_owned()]);
+    command.exec().expect("cargo describes the workspace")
+}
+
+/// Every crate of the workspace with those it uses of ours, for building or for testing.
+fn arrows(workspace: &Metadata) -> BTreeMap<String, Vec<String>> {
+    let packages = workspace.workspace_packages();
+    let ours = |package: &&cargo_metadata::Package| {
+        let dependencies = package.dependencies.iter().filter(|dependency| dependency.path.is_some());
+        (package.name.to_string(), dependencies.map(|dependency| dependency.name.clone()).collect())
+    };
+    packages.iter().map(ours).collect()
+}
+
+fn wrong_arrows(arrows: &BTreeMap<String, Vec<String>>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (from, targets) in arrows {
+        let Some((_, allowed)) = ARROWS.iter().find(|(name, _)| name == from) else {
+            let place = "add it to ARROWS in tests/behaviour/arrows.rs and to docs/architecture.md";
+            wrong.push(format!("`{from}` is a new crate: {place}"));
+            continue;
+        };
+        let allows = |to: &str| allowed.contains(&"*") || allowed.contains(&to);
+        wrong.extend(
+            targets.iter().filter(|to| !allows(to)).map(|to| format!("`{from}` must not use `{to}`")),
+        );
+    }
+    wrong
+}
+
+#[test]
+fn crates_depend_on_each_other_only_along_the_arrows() {
+    assert_eq!(wrong_arrows(&arrows(&workspace())), Vec::<String>::new());
+}
+
+#[test]
+fn a_wrong_arrow_and_an_unknown_crate_are_told_apart() {
+    let arrows = |from: &str, to: &str| BTreeMap::from([(from.to_owned(), vec![to.to_owned()])]);
+    assert_eq!(wrong_arrows(&arrows("mala-core", "mala-store")), ["`mala-core` must not use `mala-store`"]);
+    assert_eq!(
+        wrong_arrows(&arrows("mala-engine", "mala-store")),
+        ["`mala-engine` must not use `mala-store`"]
+    );
+    assert_eq!(wrong_arrows(&arrows("mala", "mala-store")), Vec::<String>::new());
+    assert!(wrong_arrows(&arrows("mala-new", "mala-core"))[0].contains("add it to ARROWS"));
+}
+
+#[test]
+fn every_crate_but_the_sandbox_forbids_unsafe_code() {
+    let workspace = workspace();
+    let manifest = |path: &Path| fs::read_to_string(path).unwrap().parse::<toml::Table>().unwrap();
+    let root = manifest(workspace.workspace_root.join("Cargo.toml").as_std_path());
+    assert_eq!(root["workspace"]["lints"]["rust"]["unsafe_code"].as_str(), Some("forbid"));
+    for package in workspace.workspace_packages() {
+        if *package.name != MAY_BE_UNSAFE {
+            let lints = manifest(package.manifest_path.as_std_path()).get("lints").cloned();
+            let inherits = lints.and_then(|lints| lints.get("workspace")?.as_bool());
+            assert_eq!(inherits, Some(true), "`{}` needs `[lints] workspace = true`", package.name);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What makes no sense is refused in words, with the right exit code, and changes nothing.
+
+use std::fs;
+use std::path::Path;
+
+use mala_tests::World;
+
+use super::{Answer, Sleeper, done, mala, run};
+
+#[test]
+fn nonsense_is_wrong_usage() {
+    let world = World::new();
+    done(&world, "lock acquire held --agent A");
+    let mut ended = Sleeper::start();
+    ended.kill();
+    let before = (world.count("lock"), world.count("agent"), world.count("event"));
+    for (line, words) in [
+        ("lock acquire ../outside --agent A", "outside this checkout"),
+        ("lock acquire /etc/passwd --agent A", "outside this checkout"),
+        ("lock acquire .git/config --agent A", "belongs to git"),
+        ("lock acquire [ --agent A", "invalid pattern"),
+        ("lock acquire {a,b} --agent A", "invalid pattern"),
+        ("lock acquire **/**/**/**/**/**/**/**/**/x --agent A", "invalid pattern"),
+        ("lock acquire a --agent A --ttl 0s", "--ttl 0s"),
+        ("lock acquire a --agent A --ttl=-5m", "--ttl -5m"),
+        ("lock acquire a --agent A --ttl 3650d", "--ttl 3650d"),
+        ("lock acquire a --agent A --ttl soon", "--ttl soon"),
+        ("lock acquire a --agent A --wait 3650d", "lock.max_wait"),
+        ("lock acquire a --agent A --wait 0s", "0s"),
+        ("lock release a --agent ghost", "no agent called `ghost`"),
+        ("lock release --all --agent ghost", "no agent called `ghost`"),
+        ("lock renew a --agent ghost", "no agent called `ghost`"),
+        ("lock transfer --from ghost --to A", "no agent called `ghost`"),
+        ("lock transfer --from A --to ghost", "no agent called `ghost`"),
+        ("lock acquire --agent A", "PATH"),
+        ("lock release --agent A", "PATH"),
+        ("lock overlaps a [", "invalid pattern"),
+        ("lock acquire a --agent A --owner-pid 4194999", "no process with pid 4194999"),
+        ("lock frobnicate", "frobnicate"),
+        ("-C /nowhere/at/all status", "is not a folder"),
+    ] {
+        let answer = run(&world, line);
+        assert_eq!(answer.code, 2, "`mala {line}`: {answer:?}");
+        assert!(answer.err.contains(words), "`mala {line}` should mention `{words}`: {}", answer.err);
+    }
+    let dead = run(&world, &format!("lock acquire a --agent A --owner-pid {}", ended.pid()));
+    assert_eq!(dead.code, 2, "{dead:?}");
+    assert_eq!(
+        (world.count("lock"), world.count("agent"), world.count("event")),
+        before,
+        "nothing was changed"
+    );
+}
+
+#[test]
+fn names_of_agents_fit_on_a_line() {
+    let world = World::new();
+    for name in ["", "new\nline", "tab\t", " blank", &"x".repeat(300)] {
+        let answer: Answer = mala(&world, ["lock", "acquire", "a", "--agent", name]).output().unwrap().into();
+        assert_eq!(answer.code, 2, "{name:?}: {answer:?}");
+        assert!(answer.err.contains("agent name"), "{}", answer.err);
+    }
+    let empty: Answer = mala(&world, ["lock", "acquire", "", "--agent", "A"]).output().unwrap().into();
+    assert!(empty.code == 2 && empty.err.contains("the path is empty"), "{empty:?}");
+}
+
+#[test]
+fn outside_a_repository_it_says_where_to_go() {
+    let world = World::new();
+    for line in ["status", "lock list", "lock acquire a", "logs list", "clean"] {
+        let answer: Answer =
+            mala(&world, line.split_whitespace()).current_dir(world.base()).output().unwrap().into();
+        assert_eq!(answer.code, 2, "{line}");
+        assert!(
+            answer.err.contains("is not inside a git repository") && answer.err.contains("git init"),
+            "{}",
+            answer.err
+        );
+    }
+    let answer: Answer =
+        mala(&world, ["lock", "list", "--json"]).current_dir(world.base()).output().unwrap().into();
+    assert_eq!(answer.json()["error"]["kind"], "usage", "an error is JSON too");
+}
+
+/// Runs every kind of command against a store that cannot be used.
+fn fails(world: &World, words: &str) {
+    for line in ["lock acquire a --agent A", "lock list", "status", "lock check a --agent A", "clean"] {
+        let answer = run(world, line);
+        assert_eq!(answer.code, 3, "`mala {line}`: {answer:?}");
+        assert!(answer.err.contains(words) && answer.err.contains("hint:"), "`mala {line}`: {}", answer.err);
+    }
+    let doctor = run(world, "doctor");
+    assert!(doctor.code == 1 && doctor.out.contains(words), "{doctor:?}");
+}
+
+fn store_file(world: &World) -> std::path::PathBuf {
+    world.state_dir().join("state.db")
+}
+
+fn remove_logs(store: &Path) {
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(format!("{}{suffix}", store.display()));
+    }
+}
+
+#[test]
+fn a_damaged_store_grants_nothing() {
+    let world = World::new();
+    fs::create_dir_all(world.state_dir()).unwrap();
+    fs::write(
+        store_file(&world),
+        "this is no database, it only looks like a file of some length".repeat(100),
+    )
+    .unwrap();
+    fails(&world, "is damaged");
+    assert!(
+        fs::read_to_string(store_file(&world)).unwrap().starts_with("this is no database"),
+        "it is left as it was"
+    );
+}
+
+#[test]
+fn a_store_of_a_newer_mala_is_refused_in_words() {
+    let world = World::new();
+    done(&world, "lock acquire a --agent A");
+    world.sql().pragma_update(None, "user_version", 999).unwrap();
+    fails(&world, "made by a newer mala (schema 999");
+    world.sql().pragma_update(None, "user_version", mala_store::SCHEMA_VERSION).unwrap();
+    assert_eq!(run(&world, "lock acquire a --agent B").code, 1, "and nothing in it was changed");
+}
+
+#[test]
+fn another_programs_database_is_left_alone() {
+    let world = World::new();
+    fs::create_dir_all(world.state_dir()).unwrap();
+    world.sql().execute_batch("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)").unwrap();
+    fails(&world, "not one of mala's");
+    assert_eq!(world.count("theirs"), 1);
+    assert_eq!(world.count("sqlite_schema"), 1, "no table was added");
+    remove_logs(&store_file(&world));
+}

@@ -1,0 +1,114 @@
+//! `mala status` and `mala clean`.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use mala_tests::World;
+use serde_json::{Value, json};
+
+use super::{Sleeper, done, fields, mala, start};
+
+#[test]
+fn status_says_something_useful_when_nothing_goes_on() {
+    let world = World::new();
+    let text = done(&world, "status").out;
+    assert!(text.contains("no agents") && text.contains("every file is free"), "{text}");
+    let status = done(&world, "status --json").json();
+    assert_eq!(
+        fields(&status),
+        ["agents", "health", "leftovers", "locks", "mutexes", "runs", "scope", "waiters"]
+    );
+    assert_eq!(status["scope"], world.root().display().to_string());
+    assert_eq!(
+        status["health"],
+        json!({ "lock_tries": 0, "lock_waits": 0, "wait_rate": 0.0, "warnings": [] })
+    );
+}
+
+#[test]
+fn status_shows_agents_and_what_they_hold() {
+    let world = World::new();
+    done(&world, "lock acquire a --agent A --issue bd-7");
+    let status = done(&world, "status --json").json();
+    let agent = &status["agents"][0];
+    assert_eq!(fields(agent), ["id", "issue", "pid", "profile", "since", "state"]);
+    assert_eq!(
+        (&agent["id"], &agent["issue"], &agent["state"]),
+        (&"A".into(), &"bd-7".into(), &"active".into())
+    );
+    assert_eq!(status["locks"], done(&world, "lock list --json").json()["locks"]);
+    let text = done(&world, "status").out;
+    assert!(text.contains("bd-7") && text.contains("exclusive"), "{text}");
+}
+
+#[test]
+fn what_the_dead_leave_is_shown_and_cleaned() {
+    let world = World::new();
+    let mut owner = Sleeper::start();
+    done(&world, &format!("lock acquire a --agent A --owner-pid {}", owner.pid()));
+    let mut waiter = start(&world, "lock acquire a --agent B --wait 60s");
+    mala_tests::eventually("somebody waits", || world.count("waiter") == 1);
+    waiter.kill().unwrap();
+    waiter.wait().unwrap();
+    owner.kill();
+    let status = done(&world, "status --json").json();
+    assert_eq!(status["locks"], json!([]));
+    let kinds =
+        |value: &Value| value.as_array().unwrap().iter().map(|l| l["kind"].clone()).collect::<Vec<_>>();
+    assert_eq!(kinds(&status["leftovers"]), ["lock", "waiter"]);
+    let planned = done(&world, "clean --dry-run --json").json();
+    assert_eq!(
+        (&planned["done"], kinds(&planned["leftovers"])),
+        (&false.into(), vec!["lock".into(), "waiter".into()])
+    );
+    let cleaned = done(&world, "clean").out;
+    assert!(cleaned.contains("lock on `a` of `A`, whose process has ended"), "{cleaned}");
+    assert_eq!(done(&world, "status --json").json()["leftovers"], json!([]));
+    assert_eq!(done(&world, "clean").out, "nothing to put away\n");
+    assert_eq!((world.count("lock"), world.count("waiter"), world.wake_files().len()), (0, 0, 0));
+    let gone = done(&world, "status --all --json").json();
+    assert_eq!(
+        gone["agents"][1],
+        json!({ "id": "A", "issue": null, "pid": owner.pid(), "profile": null, "state": "gone", "since": gone["agents"][1]["since"] })
+    );
+}
+
+#[test]
+fn clean_leaves_the_living_alone() {
+    let world = World::new();
+    done(&world, "lock acquire a --agent A");
+    done(&world, "clean --force");
+    assert_eq!(world.count("lock"), 1);
+}
+
+#[test]
+fn watching_shows_each_change() {
+    let world = World::new();
+    let mut watch = mala(&world, ["status", "--watch", "--json"])
+        .env("MALA_STATUS_REFRESH", "100ms")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut locks =
+        || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap()["locks"].clone();
+    assert_eq!(locks(), json!([]));
+    done(&world, "lock acquire a --agent A");
+    assert_eq!(locks()[0]["path"], "a");
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+}
+
+#[test]
+fn much_waiting_is_a_warning() {
+    let world = World::new();
+    done(&world, "lock acquire a --agent A");
+    let answer = super::run(&world, "lock acquire a --agent B --wait 1ms");
+    assert_eq!(answer.code, 1);
+    let health = done(&world, "status --json").json()["health"].clone();
+    assert_eq!(
+        (&health["lock_tries"], &health["lock_waits"], &health["wait_rate"]),
+        (&2.into(), &1.into(), &0.5.into())
+    );
+    assert!(health["warnings"][0].as_str().unwrap().contains("50 % of lock tries had to wait"), "{health}");
+}

@@ -1,0 +1,67 @@
+//! Doctor, completions, manual pages, help, demo.
+
+use std::fs;
+
+use mala_tests::World;
+
+use super::{Answer, done, mala, run};
+
+#[test]
+fn the_doctor_says_what_works_and_what_protects_the_user() {
+    let world = World::new();
+    let report = done(&world, "doctor --json").json();
+    let names: Vec<_> =
+        report["checks"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["git", "checkout", "settings", "store", "enforcement"]);
+    assert_eq!(report["ok"], true);
+    let text = done(&world, "doctor").out;
+    assert!(text.contains("git version") && text.contains("locks bind those who ask"), "{text}");
+}
+
+#[test]
+fn the_doctor_works_where_nothing_else_does() {
+    let world = World::new();
+    let bare: Answer =
+        mala(&world, ["doctor"]).current_dir(world.base()).env("PATH", "").output().unwrap().into();
+    assert_eq!(bare.code, 1);
+    assert!(bare.out.contains("cannot run `git`") && bare.out.contains("install git"), "{bare:?}");
+    assert!(bare.out.contains("not inside a git repository"), "{bare:?}");
+}
+
+#[test]
+fn completions_and_manual_pages_are_generated() {
+    let world = World::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(done(&world, &format!("completions {shell}")).out.contains("acquire"), "{shell}");
+    }
+    assert!(done(&world, "man").out.contains(".TH mala 1"));
+    done(&world, "man --out pages");
+    let pages = fs::read_dir(world.root().join("pages")).unwrap().count();
+    assert!(pages > 15 && world.root().join("pages/mala-lock-acquire.1").exists(), "{pages} pages");
+}
+
+#[test]
+fn help_shows_an_example_and_no_command_is_wrong_usage() {
+    let world = World::new();
+    assert!(done(&world, "lock acquire --help").out.contains("mala lock acquire src/main.rs --agent alice"));
+    assert_eq!(run(&world, "").code, 2);
+    assert!(done(&world, "--version").out.starts_with("mala "));
+}
+
+#[test]
+fn the_demo_runs_to_its_end_and_leaves_no_process() {
+    let world = World::new();
+    let folder = world.base().join("demo");
+    let json: Answer = mala(&world, ["demo", "--json", "--folder"]).arg(&folder).output().unwrap().into();
+    assert_eq!(json.code, 0, "{json:?}");
+    let codes: Vec<_> =
+        json.json()["steps"].as_array().unwrap().iter().map(|s| s["exit_code"].as_i64().unwrap()).collect();
+    assert_eq!(codes, [0, 1, 0, 0, 0, 1, 0]);
+    let after: Answer = mala(&world, ["-C"]).arg(&folder).args(["status", "--json"]).output().unwrap().into();
+    assert_eq!(after.json()["agents"], serde_json::json!([]), "all sessions have ended");
+    let again: Answer = mala(&world, ["demo", "--folder"]).arg(&folder).output().unwrap().into();
+    assert!(again.code == 2 && again.err.contains("--folder"), "{again:?}");
+    let text: Answer =
+        mala(&world, ["demo", "--folder"]).arg(world.base().join("demo2")).output().unwrap().into();
+    assert!(text.code == 0 && text.out.contains("bob -> carol -> bob"), "{text:?}");
+}

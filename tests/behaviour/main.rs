@@ -1,0 +1,9 @@
+//! Behaviour of mala, told as sentences.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod arrows;
+mod cli;
+mod docs;
+mod programs;
+mod store;

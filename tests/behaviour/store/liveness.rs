@@ -1,0 +1,117 @@
+//! A lock lives and dies with its owner's process.
+
+use mala_core::Owner;
+use mala_store::{Party, Standing, process};
+use mala_tests::ask::ask_as;
+use mala_tests::invariants::{assert_one_sweep_leaves_nothing, assert_sound};
+use mala_tests::{ONLY_THE_DEAD, Terse, World, party};
+
+use crate::programs::{holder, puppet};
+
+const ALL_KINDS: &[&str] = &["file", "pattern:src/**", "name:test"];
+
+fn owned_by(name: &str, owner: Owner) -> Party {
+    Party { owner, supervised: true, ..party(name) }
+}
+
+#[test]
+fn kill_9_frees_files_patterns_and_names_for_the_next_asker_at_once() {
+    let world = World::new();
+    let mut store = world.store();
+    let mut ann = holder(&world, "ann", &ALL_KINDS.join(" "));
+    assert_eq!(store.refuse("bob", ALL_KINDS).conflicts.len(), 3);
+    ann.kill();
+    assert!(store.held().is_empty());
+    store.take("bob", ALL_KINDS);
+    assert_eq!(store.log().iter().filter(|kind| *kind == "lock.orphaned").count(), 3);
+    assert_sound(&world);
+}
+
+#[test]
+fn a_live_holder_keeps_its_locks_even_when_it_is_stopped() {
+    let world = World::new();
+    let mut store = world.store();
+    let ann = holder(&world, "ann", "a");
+    store.refuse("bob", &["a"]);
+    ann.stop();
+    store.refuse("bob", &["a"]);
+    ann.resume();
+    assert_eq!(store.held(), ["ann: a"]);
+}
+
+#[test]
+fn the_same_pid_with_another_start_time_is_another_process() {
+    let world = World::new();
+    let mut store = world.store();
+    let me = process::current();
+    let earlier = Owner { start_time: me.start_time - 1, ..me };
+    store.grant(&ask_as(&owned_by("ann", earlier), &["a"]));
+    assert!(store.held().is_empty());
+    store.take("bob", &["a"]);
+    assert_eq!(store.held(), ["bob: a"]);
+}
+
+#[test]
+fn a_restart_of_the_machine_ends_everything_from_before() {
+    let world = World::new();
+    let mut store = world.store();
+    let before = Owner { boot_id: "before".into(), ..process::current() };
+    store.grant(&ask_as(&owned_by("ann", before), ALL_KINDS));
+    store.take("bob", ALL_KINDS);
+}
+
+#[test]
+fn a_process_of_another_host_is_never_judged_by_its_pid() {
+    let world = World::new();
+    let mut store = world.store();
+    let nowhere = Owner { host: "elsewhere".into(), boot_id: "other".into(), pid: u32::MAX, start_time: 1 };
+    store.grant(&ask_as(&owned_by("ann", nowhere), &["a"]));
+    assert_eq!(store.held(), ["ann: a"]);
+    store.refuse("bob", &["a"]);
+    assert!(store.sweep(ONLY_THE_DEAD).unwrap().is_empty());
+}
+
+#[test]
+fn a_new_session_of_the_same_name_does_not_inherit_what_the_old_one_left() {
+    let world = World::new();
+    let mut store = world.store();
+    let mut old = holder(&world, "ann", "a b");
+    old.kill();
+    let fence = store.take("ann", &["a"])[0].fence;
+    assert_eq!(store.held(), ["ann: a"], "only what was asked for");
+    let log = store.log();
+    assert_eq!(log[3..], ["agent.joined", "lock.orphaned", "lock.acquired"]);
+    assert!(fence.0 > 3);
+    store.take("bob", &["b"]);
+}
+
+#[test]
+fn a_sweep_puts_away_what_the_dead_left_and_says_what_it_was() {
+    let world = World::new();
+    let mut store = world.store();
+    let mut ann = holder(&world, "ann", &ALL_KINDS.join(" "));
+    store.take("bob", &["mine"]);
+    ann.kill();
+    let leftovers = store.leftovers(ONLY_THE_DEAD).unwrap();
+    assert!(leftovers.locks.iter().all(|(_, standing)| *standing == Standing::Orphaned));
+    assert_eq!(store.sweep(ONLY_THE_DEAD).unwrap(), leftovers);
+    assert_eq!(leftovers.locks.len(), 3);
+    assert!(store.sweep(ONLY_THE_DEAD).unwrap().is_empty());
+    assert_eq!(store.held(), ["bob: mine"]);
+    store.give_back("bob", &["mine"]);
+    assert_one_sweep_leaves_nothing(&world);
+}
+
+#[test]
+fn locks_live_with_the_owner_that_was_named_not_with_the_process_that_asked() {
+    let world = World::new();
+    let mut store = world.store();
+    let mut session = puppet(&world, "nobody", &[]);
+    let mut asker = puppet(&world, "ann", &[&format!("owner={}", session.pid())]);
+    asker.tell("reserve a");
+    asker.expect("granted 1");
+    asker.kill();
+    assert_eq!(store.held(), ["ann: a"]);
+    session.kill();
+    assert!(store.held().is_empty());
+}

@@ -1,0 +1,53 @@
+//! Time and death on command.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mala_core::ports::{Clock, Liveness};
+use mala_core::{Life, Owner, Timestamp};
+
+/// A clock that stands still until it is moved. Clones show the same time.
+#[derive(Debug, Clone)]
+pub struct TestClock(Arc<AtomicI64>);
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self(Arc::new(AtomicI64::new(1_800_000_000_000)))
+    }
+}
+
+impl TestClock {
+    pub fn advance(&self, span: Duration) {
+        let millis = i64::try_from(span.as_millis()).expect("tests move time by little");
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Processes that live until they are said to be dead. Clones know the same.
+#[derive(Debug, Clone, Default)]
+pub struct TestLiveness(Arc<Mutex<HashMap<u32, Life>>>);
+
+impl TestLiveness {
+    /// A process that does not exist anywhere but here.
+    pub fn owner(pid: u32) -> Owner {
+        Owner { host: "test".into(), boot_id: "test".into(), pid, start_time: 1 }
+    }
+
+    pub fn set(&self, pid: u32, life: Life) {
+        self.0.lock().expect("no test panics while it holds this").insert(pid, life);
+    }
+}
+
+impl Liveness for TestLiveness {
+    fn of(&self, owner: &Owner) -> Life {
+        *self.0.lock().expect("no test panics while it holds this").get(&owner.pid).unwrap_or(&Life::Alive)
+    }
+}

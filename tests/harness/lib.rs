@@ -1,0 +1,33 @@
+//! What the tests share: a world of their own to run in.
+//!
+//! Every test makes its own [`World`], a git checkout in a temporary folder with its own HOME, so tests run in
+//! any order and side by side. Nothing here mocks the store: tests talk to a real one, from this process or from
+//! real helper programs ([`program`]), and look behind its back with a connection of their own.
+
+pub mod ask;
+pub mod fakes;
+pub mod invariants;
+pub mod program;
+pub mod terse;
+pub mod waiter;
+pub mod world;
+
+use std::time::{Duration, Instant};
+
+pub use ask::{ONLY_THE_DEAD, agent, ask, party, want, wants};
+pub use program::Program;
+pub use terse::Terse;
+pub use waiter::{FOREVER, Waiter};
+pub use world::World;
+
+/// How long a test waits for what must happen. Far more than it takes even on a busy machine.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Waits until `condition` holds, and fails the test if it never does.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "this never happened: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
