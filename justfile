@@ -1,0 +1,30 @@
+# What people type while working on mala. `just` lists the recipes.
+
+_default:
+    @just --list
+
+# Build the program as it is shipped.
+build:
+    cargo build --release
+
+# All tests.
+test:
+    cargo test --workspace
+
+# What has to pass before a change lands.
+ci:
+    .ci/run
+
+# Format, and let clippy mend what it can.
+fix:
+    cargo fmt --all
+    cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+
+# The table in docs/performance.md.
+bench:
+    cargo bench -p mala-tests --bench speed
+
+# Install into ~/.cargo/bin, with the manual pages.
+install:
+    cargo install --path cli --locked
+    mala man --out ~/.local/share/man/man1
