@@ -8,7 +8,7 @@ use mala_tests::ask::ask_as;
 use mala_tests::invariants::assert_sound;
 use mala_tests::terse::{holders, refused};
 use mala_tests::{
-    DEADLINE, FOREVER, ONLY_THE_DEAD, Program, Terse, Waiter, World, agent, ask, eventually, party, wants,
+    FOREVER, ONLY_THE_DEAD, Program, Terse, Waiter, World, agent, ask, eventually, party, wants,
 };
 
 use crate::programs::{holder, puppet, queue, waiter};
