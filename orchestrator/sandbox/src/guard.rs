@@ -1,0 +1,141 @@
+//! What the sandbox asks and what it is told.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// What a tree of processes is kept in.
+#[derive(Debug, Clone)]
+pub struct Jail {
+    /// The checkout, canonical: changes to its files are judged.
+    pub root: PathBuf,
+    /// Git's common folder, canonical. It needs no lock, wherever it is.
+    pub git_dir: PathBuf,
+    /// Never writable from inside, whatever the guard says: git's hooks and configuration, mala's own folder.
+    /// Absolute; a name that does not exist cannot be created either.
+    pub protected: Vec<PathBuf>,
+}
+
+/// Decides about changes to files of the tree.
+///
+/// Called from several threads at once. While it thinks, only the process that asked is waiting.
+pub trait Guard: Send + Sync {
+    /// May this change happen? The sandbox performs it right after `Allow`, so an answer must hold from then on.
+    fn judge(&self, attempt: &Attempt<'_>) -> Ruling;
+
+    /// True for paths of the tree, relative to its root, that need no lock: those that git ignores. Must stay the
+    /// same answer for the same path while the agent runs, or hard links between both kinds could be missed.
+    fn is_exempt(&self, path: &Path) -> bool;
+}
+
+/// One attempted change.
+#[derive(Debug)]
+pub struct Attempt<'a> {
+    /// The thread that made the call.
+    pub pid: u32,
+    pub action: Action,
+    /// The names it touches: canonical, relative to the root, exempt ones left out. A rename has both of its names, a
+    /// file with several hard links has all that are in the tree.
+    pub paths: &'a [&'a Path],
+    /// True if a folder, with everything below, is moved or changed.
+    pub is_folder: bool,
+}
+
+impl Attempt<'_> {
+    /// The program's short name, as `ps` shows it. Read when asked for: most attempts are allowed and need none.
+    pub fn program(&self) -> OsString {
+        let comm = std::fs::read(format!("/proc/{}/comm", self.pid)).unwrap_or_default();
+        OsString::from(String::from_utf8_lossy(comm.trim_ascii_end()).into_owned())
+    }
+}
+
+/// The kind of change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Opening an existing file for writing, or truncating it.
+    Write,
+    /// A new name: a file, a symbolic link, a pipe.
+    Create,
+    Delete,
+    Rename,
+    /// A second name for a file.
+    Link,
+    /// Permission bits.
+    Chmod,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ruling {
+    Allow,
+    /// The call fails with EACCES, and `message` is written as one line to the process's standard error.
+    Refuse {
+        message: String,
+    },
+}
+
+/// What this kernel offers. Everything that the guarantee needs is there; these only make it better.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Support {
+    /// Version of Landlock's interface.
+    pub landlock: i32,
+    /// Signals and abstract sockets to processes outside the tree are held back too.
+    pub scopes: bool,
+    /// Running as root: the sandbox still holds, but root has ways to change files without naming them.
+    pub is_root: bool,
+}
+
+/// Why nothing can be enforced here, in words for a person.
+#[derive(Debug, Error, Clone, PartialEq, Eq)]
+pub enum Unsupported {
+    #[error("the kernel tier needs Linux")]
+    NotLinux,
+    #[error("the kernel tier knows x86_64 and aarch64 only")]
+    Architecture,
+    #[error("this process is already inside a sandbox of mala: its rules are enforced there")]
+    AlreadyInside,
+    #[error("the kernel has no seccomp notifications that survive signals (Linux 5.19 has)")]
+    NoNotifications,
+    #[error("the kernel has no Landlock, or it is turned off (`lsm=` on the kernel's command line)")]
+    NoLandlock,
+    #[error("the kernel's Landlock cannot handle renames between folders (Linux 5.19 can)")]
+    OldLandlock,
+    #[error("the kernel does not list a process's children in /proc (CONFIG_PROC_CHILDREN)")]
+    NoChildren,
+    #[error("cannot start a process to try the kernel: {0}")]
+    Untested(String),
+}
+
+/// How the first process of a tree ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// Its exit code, unless a signal ended it.
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+}
+
+impl Exit {
+    pub fn success(self) -> bool {
+        self.code == Some(0)
+    }
+}
+
+#[derive(Debug, Error)]
+pub enum SandboxError {
+    #[error("{0}")]
+    Unsupported(#[from] Unsupported),
+    #[error("cannot prepare the sandbox: {what}")]
+    Prepare {
+        what: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("standard stream {stream} points into the tree: send it elsewhere")]
+    StreamInTree { stream: u8 },
+    #[error("cannot start the program")]
+    Start(#[source] io::Error),
+    #[error("the process that keeps the tree was killed; what was left of the tree cannot write")]
+    KeeperLost,
+}

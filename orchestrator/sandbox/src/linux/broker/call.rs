@@ -1,0 +1,131 @@
+//! From a call number and six registers to what the caller wants.
+
+use libc::c_long;
+
+use crate::linux::filter::SYS_FCHMODAT2;
+use crate::linux::notify::Request;
+
+/// A path argument: where it starts, and the address of its text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    pub(crate) dirfd: i32,
+    pub(crate) path: u64,
+}
+
+/// A notified call. Old calls and their newer forms are one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Call {
+    Open {
+        at: At,
+        flags: i32,
+        mode: u32,
+    },
+    /// `openat2`: flags, mode and restrictions are behind a pointer.
+    OpenHow {
+        at: At,
+        how: u64,
+        size: u64,
+    },
+    Rename {
+        from: At,
+        to: At,
+        flags: u32,
+    },
+    Unlink {
+        at: At,
+        flags: i32,
+    },
+    Link {
+        from: At,
+        to: At,
+        flags: i32,
+    },
+    Symlink {
+        text: u64,
+        at: At,
+    },
+    Mkdir {
+        at: At,
+        mode: u32,
+    },
+    Mknod {
+        at: At,
+        mode: u32,
+        device: u64,
+    },
+    Truncate {
+        at: At,
+        length: i64,
+    },
+    Chmod {
+        at: At,
+        mode: u32,
+        flags: i32,
+    },
+    Fchmod {
+        fd: i32,
+        mode: u32,
+    },
+    Umask {
+        mask: u32,
+    },
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the kernel takes the lower half of these registers")]
+fn int(register: u64) -> i32 {
+    register as i32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the kernel takes the lower half of these registers")]
+fn uint(register: u64) -> u32 {
+    register as u32
+}
+
+impl Call {
+    /// None for a call that the filter does not notify.
+    pub(crate) fn of(request: &Request) -> Option<Self> {
+        let a = request.args;
+        let at = |index: usize| At { dirfd: int(a[index]), path: a[index + 1] };
+        let here = |index: usize| At { dirfd: libc::AT_FDCWD, path: a[index] };
+        Some(match c_long::try_from(request.call).ok()? {
+            libc::SYS_openat => Self::Open { at: at(0), flags: int(a[2]), mode: uint(a[3]) },
+            libc::SYS_openat2 => Self::OpenHow { at: at(0), how: a[2], size: a[3] },
+            libc::SYS_renameat => Self::Rename { from: at(0), to: at(2), flags: 0 },
+            libc::SYS_renameat2 => Self::Rename { from: at(0), to: at(2), flags: uint(a[4]) },
+            libc::SYS_unlinkat => Self::Unlink { at: at(0), flags: int(a[2]) },
+            libc::SYS_linkat => Self::Link { from: at(0), to: at(2), flags: int(a[4]) },
+            libc::SYS_symlinkat => Self::Symlink { text: a[0], at: at(1) },
+            libc::SYS_mkdirat => Self::Mkdir { at: at(0), mode: uint(a[2]) },
+            libc::SYS_mknodat => Self::Mknod { at: at(0), mode: uint(a[2]), device: a[3] },
+            libc::SYS_truncate => Self::Truncate { at: here(0), length: a[1].cast_signed() },
+            libc::SYS_fchmod => Self::Fchmod { fd: int(a[0]), mode: uint(a[1]) },
+            libc::SYS_fchmodat => Self::Chmod { at: at(0), mode: uint(a[2]), flags: 0 },
+            SYS_FCHMODAT2 => Self::Chmod { at: at(0), mode: uint(a[2]), flags: int(a[3]) },
+            libc::SYS_umask => Self::Umask { mask: uint(a[0]) },
+            #[cfg(target_arch = "x86_64")]
+            number => return Self::older(number, a),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => return None,
+        })
+    }
+
+    /// The calls from before every path had a folder descriptor.
+    #[cfg(target_arch = "x86_64")]
+    fn older(number: c_long, a: [u64; 6]) -> Option<Self> {
+        let here = |index: usize| At { dirfd: libc::AT_FDCWD, path: a[index] };
+        let create = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+        Some(match number {
+            libc::SYS_open => Self::Open { at: here(0), flags: int(a[1]), mode: uint(a[2]) },
+            libc::SYS_creat => Self::Open { at: here(0), flags: create, mode: uint(a[1]) },
+            libc::SYS_rename => Self::Rename { from: here(0), to: here(1), flags: 0 },
+            libc::SYS_unlink => Self::Unlink { at: here(0), flags: 0 },
+            libc::SYS_rmdir => Self::Unlink { at: here(0), flags: libc::AT_REMOVEDIR },
+            libc::SYS_link => Self::Link { from: here(0), to: here(1), flags: 0 },
+            libc::SYS_symlink => Self::Symlink { text: a[0], at: here(1) },
+            libc::SYS_mkdir => Self::Mkdir { at: here(0), mode: uint(a[1]) },
+            libc::SYS_mknod => Self::Mknod { at: here(0), mode: uint(a[1]), device: a[2] },
+            libc::SYS_chmod => Self::Chmod { at: here(0), mode: uint(a[1]), flags: 0 },
+            _ => return None,
+        })
+    }
+}

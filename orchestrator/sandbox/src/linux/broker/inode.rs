@@ -1,0 +1,74 @@
+//! Changes to a file that need no descriptor: its length and its mode.
+//!
+//! Always performed here, also outside the tree: Landlock does not see modes, and older kernels' Landlock does not see
+//! lengths, so letting the kernel look the name up again would open a race.
+
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::Answer;
+use super::call::At;
+use super::session::Session;
+use crate::Action;
+use crate::linux::resolve::{self, Found, Last, Object};
+use crate::linux::task::handle_path;
+
+impl Session<'_> {
+    pub(super) fn truncate(&self, at: At, length: i64) -> Result<Answer, Errno> {
+        let length = u64::try_from(length).map_err(|_negative| Errno::INVAL)?;
+        let object = self.object(at, Last::Follow)?;
+        let found = self.may_change(&object, Action::Write)?;
+        match found.kind() {
+            FileType::RegularFile => {}
+            FileType::Directory => return Err(Errno::ISDIR),
+            _ => return Err(Errno::INVAL),
+        }
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let file = rustix::fs::openat(CWD, handle_path(&found.fd), flags, Mode::empty())?;
+        rustix::fs::ftruncate(&file, length)?;
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn chmod(&self, at: At, mode: u32, flags: i32) -> Result<Answer, Errno> {
+        let last = if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { Last::Follow } else { Last::Keep };
+        let path = self.task.read_path(at.path)?;
+        let object = match (path.is_empty() && flags & libc::AT_EMPTY_PATH != 0, at.dirfd) {
+            (true, libc::AT_FDCWD) => self.object_of(at.dirfd, b".", last)?,
+            (true, fd) => self.unaliased(resolve::descriptor(self.task, fd)?),
+            (false, dirfd) => self.object_of(dirfd, &path, last)?,
+        };
+        self.change_mode(&object, mode)
+    }
+
+    pub(super) fn fchmod(&self, fd: i32, mode: u32) -> Result<Answer, Errno> {
+        let object = self.unaliased(resolve::descriptor(self.task, fd)?);
+        self.change_mode(&object, mode)
+    }
+
+    fn change_mode(&self, object: &Object, mode: u32) -> Result<Answer, Errno> {
+        let found = self.may_change(object, Action::Chmod)?;
+        if found.kind() == FileType::Symlink {
+            return Err(Errno::OPNOTSUPP);
+        }
+        rustix::fs::chmod(handle_path(&found.fd), Mode::from_raw_mode(mode & 0o7777))?;
+        Ok(Answer::Done)
+    }
+
+    /// Asks for a change to an existing file under all of its names.
+    fn may_change<'o>(&self, object: &'o Object, action: Action) -> Result<&'o Found, Errno> {
+        let place = match object {
+            Object::Nameless(found) => {
+                self.permit(action, &[], false)?;
+                return Ok(found);
+            }
+            Object::Named(place) => place,
+        };
+        let found = place.found.as_ref().ok_or(Errno::NOENT)?;
+        let names = self.names(found, self.lane(place)?);
+        let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
+        self.permit(action, &names, place.is_folder())?;
+        Ok(found)
+    }
+}

@@ -1,0 +1,186 @@
+//! Names that come, go and move: rename, unlink, link, symlink, mkdir, mknod.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, FileType, RenameFlags};
+use rustix::io::Errno;
+
+use super::Answer;
+use super::call::At;
+use super::session::{Lane, Session};
+use crate::Action;
+use crate::linux::resolve::{self, Last, Object, Place};
+use crate::linux::task::handle_path;
+
+/// The names of `lanes` that the guard is asked about.
+fn judged<'p>(lanes: &[Lane<'p>]) -> Vec<&'p Path> {
+    let names =
+        lanes.iter().filter_map(|lane| if let Lane::Judged(name) = lane { Some(*name) } else { None });
+    names.collect()
+}
+
+/// True for paths that end in `.` or `..`, which no name can be made or taken away at.
+fn ends_in_dots(path: &[u8]) -> bool {
+    let last = path.split(|byte| *byte == b'/').rfind(|part| !part.is_empty());
+    matches!(last, Some(b"." | b".."))
+}
+
+impl Session<'_> {
+    /// The place of a name that is itself changed; none for what has no name.
+    fn name_at(&self, at: At, if_dots: Errno) -> Result<Option<Place>, Errno> {
+        let path = self.task.read_path(at.path)?;
+        if ends_in_dots(&path) {
+            return Err(if_dots);
+        }
+        match self.object_of(at.dirfd, &path, Last::Keep)? {
+            Object::Named(place) => Ok(Some(place)),
+            Object::Nameless(_) => Ok(None),
+        }
+    }
+
+    pub(super) fn rename(&self, from: At, to: At, flags: u32) -> Result<Answer, Errno> {
+        let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
+        if flags.contains(RenameFlags::WHITEOUT) {
+            return Err(Errno::INVAL);
+        }
+        let (from, to) = (self.name_at(from, Errno::BUSY)?, self.name_at(to, Errno::BUSY)?);
+        let (Some(from), Some(to)) = (from, to) else { return Err(Errno::BUSY) };
+        if from.found.is_none() {
+            return Err(Errno::NOENT);
+        }
+        if let Some(fixed) =
+            [&from, &to].into_iter().find(|place| self.rules.zones.carries_fixed(&place.path))
+        {
+            return Err(self.refuse_fixed(&fixed.path));
+        }
+        let lanes = [self.lane(&from)?, self.lane(&to)?];
+        if lanes == [Lane::Kernel, Lane::Kernel] {
+            return Ok(Answer::Proceed);
+        }
+        if lanes[0].is_inside() != lanes[1].is_inside() {
+            return Err(Errno::XDEV);
+        }
+        let is_folder = from.is_folder() || to.is_folder();
+        self.permit(Action::Rename, &judged(&lanes), is_folder)?;
+        rustix::fs::renameat_with(&from.parent, from.name(), &to.parent, to.name(), flags)?;
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn unlink(&self, at: At, flags: i32) -> Result<Answer, Errno> {
+        let flags = AtFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::INVAL)?;
+        let Some(place) = self.name_at(at, Errno::INVAL)? else { return Ok(Answer::Proceed) };
+        if self.rules.zones.carries_fixed(&place.path) {
+            return Err(self.refuse_fixed(&place.path));
+        }
+        let lane = self.lane(&place)?;
+        if lane == Lane::Kernel {
+            return Ok(Answer::Proceed);
+        }
+        // An empty folder is nobody's, and the kernel refuses to unlink one as a file.
+        let names = if place.is_folder() { Vec::new() } else { judged(&[lane]) };
+        self.permit(Action::Delete, &names, false)?;
+        rustix::fs::unlinkat(&place.parent, place.name(), flags)?;
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn link(&self, from: At, to: At, flags: i32) -> Result<Answer, Errno> {
+        let last = if flags & libc::AT_SYMLINK_FOLLOW == 0 { Last::Keep } else { Last::Follow };
+        let path = self.task.read_path(from.path)?;
+        let from = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+            self.unaliased(resolve::descriptor(self.task, from.dirfd)?)
+        } else {
+            self.object_of(from.dirfd, &path, last)?
+        };
+        let to = self.name_at(to, Errno::EXIST)?.ok_or(Errno::EXIST)?;
+        let target = self.lane(&to)?;
+        let (found, names) = match &from {
+            Object::Nameless(found) => (found, judged(&[target])),
+            Object::Named(place) => {
+                let found = place.found.as_ref().ok_or(Errno::NOENT)?;
+                let source = self.lane(place)?;
+                match (source, target) {
+                    (Lane::Kernel, Lane::Kernel) => return Ok(Answer::Proceed),
+                    // A name that needs no lock must never lead to a file that does.
+                    (Lane::Judged(_), Lane::Free) | (Lane::Free, Lane::Judged(_)) => return Err(Errno::XDEV),
+                    _ if source.is_inside() != target.is_inside() => return Err(Errno::XDEV),
+                    _ => (found, judged(&[source, target])),
+                }
+            }
+        };
+        if found.kind() == FileType::Directory {
+            return Err(Errno::PERM);
+        }
+        self.permit(Action::Link, &names, false)?;
+        let source = handle_path(&found.fd);
+        rustix::fs::linkat(CWD, source, &to.parent, to.name(), AtFlags::SYMLINK_FOLLOW)?;
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn symlink(&self, text: u64, at: At) -> Result<Answer, Errno> {
+        let text = self.task.read_path(text)?;
+        let Some(place) = self.name_at(at, Errno::EXIST)? else { return Ok(Answer::Proceed) };
+        if !self.may_create(&place)? {
+            return Ok(Answer::Proceed);
+        }
+        rustix::fs::symlinkat(OsStr::from_bytes(&text), &place.parent, place.name())?;
+        Ok(Answer::Done)
+    }
+
+    /// Folders need no lock: they hold nothing by themselves.
+    pub(super) fn mkdir(&self, at: At, mode: u32) -> Result<Answer, Errno> {
+        let Some(place) = self.name_at(at, Errno::EXIST)? else { return Ok(Answer::Proceed) };
+        if place.found.is_some() {
+            return Err(Errno::EXIST);
+        }
+        if self.lane(&place)? == Lane::Kernel {
+            return Ok(Answer::Proceed);
+        }
+        self.permit(Action::Create, &[], true)?;
+        let (mode, needs_more) = self.rules.umasks.apply(self.task, mode);
+        rustix::fs::mkdirat(&place.parent, place.name(), mode)?;
+        if needs_more {
+            rustix::fs::chmodat(&place.parent, place.name(), mode, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        Ok(Answer::Done)
+    }
+
+    pub(super) fn mknod(&self, at: At, mode: u32, device: u64) -> Result<Answer, Errno> {
+        // A mode without a kind makes a regular file.
+        let kind = match FileType::from_raw_mode(mode) {
+            _ if mode & libc::S_IFMT == 0 => FileType::RegularFile,
+            kind => kind,
+        };
+        let Some(place) = self.name_at(at, Errno::EXIST)? else { return Err(Errno::EXIST) };
+        let is_device = matches!(kind, FileType::BlockDevice | FileType::CharacterDevice);
+        if kind == FileType::BlockDevice {
+            return Err(Errno::PERM);
+        }
+        if !self.may_create(&place)? {
+            return Ok(Answer::Proceed);
+        }
+        if is_device {
+            return Err(Errno::PERM);
+        }
+        let (mode, needs_more) = self.rules.umasks.apply(self.task, mode);
+        rustix::fs::mknodat(&place.parent, place.name(), kind, mode, device)?;
+        if needs_more {
+            rustix::fs::chmodat(&place.parent, place.name(), mode, AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Asks for a new name. False if the kernel shall make it.
+    fn may_create(&self, place: &Place) -> Result<bool, Errno> {
+        if place.found.is_some() {
+            return Err(Errno::EXIST);
+        }
+        let lane = self.lane(place)?;
+        if lane == Lane::Kernel {
+            return Ok(false);
+        }
+        self.permit(Action::Create, &judged(&[lane]), false)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,204 @@
+//! Opening files.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::Answer;
+use super::call::At;
+use super::session::{Lane, Session};
+use crate::Action;
+use crate::linux::resolve::{self, Found, Last, Object, Place};
+use crate::linux::task::handle_path;
+
+/// Times a file may appear or vanish under our hands before we give up.
+const RETRIES: u32 = 16;
+const FIFO_PAUSE: Duration = Duration::from_millis(5);
+/// Size of `struct open_how` when it was introduced, and the most the kernel takes.
+const HOW_SIZE: u64 = 24;
+const HOW_MOST: u64 = 4096;
+
+/// What the caller asked for.
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    flags: OFlags,
+    mode: u32,
+}
+
+impl Wish {
+    fn new(flags: i32, mode: u32) -> Self {
+        Self { flags: OFlags::from_bits_retain(flags.cast_unsigned()), mode }
+    }
+
+    fn creates(self) -> bool {
+        self.flags.contains(OFlags::CREATE)
+    }
+
+    fn is_exclusive(self) -> bool {
+        self.flags.contains(OFlags::CREATE | OFlags::EXCL)
+    }
+
+    fn changes(self) -> bool {
+        self.flags.intersects(OFlags::RWMODE | OFlags::TRUNC)
+    }
+
+    fn is_nameless(self) -> bool {
+        self.flags.contains(OFlags::TMPFILE)
+    }
+
+    fn last(self) -> Last {
+        if self.flags.contains(OFlags::NOFOLLOW) || self.is_exclusive() { Last::Keep } else { Last::Follow }
+    }
+}
+
+impl Session<'_> {
+    pub(super) fn open(&self, at: At, flags: i32, mode: u32) -> Result<Answer, Errno> {
+        let wish = Wish::new(flags, mode);
+        if wish.flags.contains(OFlags::PATH) {
+            return Ok(Answer::Proceed);
+        }
+        let path = self.task.read_path(at.path)?;
+        self.open_again(wish, || self.object_of(at.dirfd, &path, wish.last()))
+    }
+
+    pub(super) fn open_how(&self, at: At, how: u64, size: u64) -> Result<Answer, Errno> {
+        if !(HOW_SIZE..=HOW_MOST).contains(&size) {
+            return Err(if size < HOW_SIZE { Errno::INVAL } else { Errno::TOOBIG });
+        }
+        let [flags, mode, restrictions] = self.task.read_words(how)?;
+        let (Ok(flags), Ok(mode)) = (u32::try_from(flags), u32::try_from(mode)) else {
+            return Err(Errno::INVAL);
+        };
+        let wish = Wish::new(flags.cast_signed(), mode);
+        if wish.flags.contains(OFlags::PATH) || !(wish.changes() || wish.creates()) {
+            return Ok(Answer::Proceed);
+        }
+        let restrictions = ResolveFlags::from_bits_retain(restrictions);
+        if restrictions.contains(ResolveFlags::CACHED) {
+            return Err(Errno::AGAIN);
+        }
+        let path = self.task.read_path(at.path)?;
+        self.open_again(wish, || {
+            if restrictions.is_empty() {
+                return self.object_of(at.dirfd, &path, wish.last());
+            }
+            let last =
+                if wish.last() == Last::Keep { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::empty() };
+            let object = resolve::resolve_within(self.task, at.dirfd, &path, restrictions | last)?;
+            Ok(self.unaliased(object))
+        })
+    }
+
+    /// Opens what `object` finds, and looks again if a file came or went in between.
+    fn open_again(&self, wish: Wish, object: impl Fn() -> Result<Object, Errno>) -> Result<Answer, Errno> {
+        for _ in 0..RETRIES {
+            let (answer, changed) = match object()? {
+                Object::Named(place) => (self.open_place(wish, &place), Errno::EXIST),
+                Object::Nameless(found) => return self.open_nameless(wish, &found),
+            };
+            match answer {
+                Err(errno) if errno == changed && !wish.is_exclusive() => {}
+                answer => return answer,
+            }
+        }
+        Err(Errno::ACCESS)
+    }
+
+    /// A deleted file may be in the tree's folders as far as Landlock knows, but it is nobody's.
+    fn open_nameless(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
+        if found.kind() != FileType::RegularFile {
+            return Ok(Answer::Proceed);
+        }
+        self.permit(Action::Write, &[], false)?;
+        reopen(wish, found)
+    }
+
+    fn open_place(&self, wish: Wish, place: &Place) -> Result<Answer, Errno> {
+        let lane = self.lane(place)?;
+        let Some(found) = &place.found else { return self.create(wish, place, lane) };
+        match found.kind() {
+            _ if wish.is_exclusive() => return Err(Errno::EXIST),
+            FileType::Symlink => return Err(Errno::LOOP),
+            FileType::Directory if wish.is_nameless() => return self.open_unnamed_in(wish, found, lane),
+            // Nothing of the tree has a name there, but all of it may be on it.
+            FileType::BlockDevice if wish.changes() => return Err(Errno::ACCESS),
+            FileType::RegularFile if place.name().as_encoded_bytes().ends_with(b"/") => {
+                return Err(Errno::NOTDIR);
+            }
+            FileType::RegularFile => {}
+            _ if lane == Lane::Kernel => return Ok(Answer::Proceed),
+            FileType::Directory => return Err(Errno::ISDIR),
+            FileType::Fifo => return self.open_fifo(wish, found),
+            _ => return reopen(wish, found),
+        }
+        let names = if wish.changes() { self.names(found, lane) } else { Vec::new() };
+        if lane == Lane::Kernel && names.is_empty() {
+            return Ok(Answer::Proceed);
+        }
+        let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
+        self.permit(Action::Write, &names, false)?;
+        reopen(wish, found)
+    }
+
+    fn create(&self, wish: Wish, place: &Place, lane: Lane<'_>) -> Result<Answer, Errno> {
+        if !wish.creates() {
+            return Err(Errno::NOENT);
+        }
+        match lane {
+            Lane::Kernel => return Ok(Answer::Proceed),
+            Lane::Judged(name) => self.permit(Action::Create, &[name], false)?,
+            Lane::Free | Lane::Above => self.permit(Action::Create, &[], false)?,
+        }
+        let (mode, needs_more) = self.rules.umasks.apply(self.task, wish.mode);
+        let flags = wish.flags | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let fd = rustix::fs::openat(&place.parent, place.name(), flags, mode)?;
+        if needs_more {
+            rustix::fs::fchmod(&fd, mode)?;
+        }
+        Ok(opened(wish, fd))
+    }
+
+    /// `O_TMPFILE`: a file without a name, until `linkat` gives it one.
+    fn open_unnamed_in(&self, wish: Wish, folder: &Found, lane: Lane<'_>) -> Result<Answer, Errno> {
+        if lane == Lane::Kernel {
+            return Ok(Answer::Proceed);
+        }
+        self.permit(Action::Create, &[], false)?;
+        let (mode, _) = self.rules.umasks.apply(self.task, wish.mode);
+        let flags = wish.flags | OFlags::CLOEXEC;
+        Ok(opened(wish, rustix::fs::openat(CWD, handle_path(&folder.fd), flags, mode)?))
+    }
+
+    /// Waits for the other end without being stuck when the caller goes away.
+    fn open_fifo(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
+        let patient = Wish { flags: wish.flags | OFlags::NONBLOCK, ..wish };
+        loop {
+            match reopen(patient, found) {
+                Err(Errno::NXIO) if !wish.flags.contains(OFlags::NONBLOCK) && self.is_waiting() => {
+                    thread::sleep(FIFO_PAUSE);
+                }
+                Ok(Answer::Opened { fd, cloexec }) => {
+                    let status = wish.flags & (OFlags::NONBLOCK | OFlags::APPEND);
+                    rustix::fs::fcntl_setfl(&fd, status)?;
+                    return Ok(Answer::Opened { fd, cloexec });
+                }
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// Opens the very file that was judged, whatever its name means by now.
+fn reopen(wish: Wish, found: &Found) -> Result<Answer, Errno> {
+    let not_again = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+    let flags = wish.flags.difference(not_again) | OFlags::CLOEXEC | OFlags::NOCTTY;
+    Ok(opened(wish, rustix::fs::openat(CWD, handle_path(&found.fd), flags, Mode::empty())?))
+}
+
+fn opened(wish: Wish, fd: OwnedFd) -> Answer {
+    Answer::Opened { fd, cloexec: wish.flags.contains(OFlags::CLOEXEC) }
+}

@@ -1,0 +1,143 @@
+//! One call from its arrival to its answer: what all kinds of calls share.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FileType;
+use rustix::io::Errno;
+
+use super::call::{At, Call};
+use super::{Answer, Rules};
+use crate::linux::links::Links;
+use crate::linux::notify::{Listener, Request};
+use crate::linux::resolve::{self, Found, Last, Object, Place};
+use crate::linux::task::Task;
+use crate::linux::zones::Zone;
+use crate::{Action, Attempt, Ruling};
+
+/// Who performs a call on a name, and whether the guard is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane<'p> {
+    /// In the tree: the guard first, then the broker.
+    Judged(&'p Path),
+    /// In the tree or git's folder, but no lock is needed: the broker.
+    Free,
+    /// Outside the tree where Landlock says no: the broker.
+    Above,
+    /// Outside the tree: the kernel.
+    Kernel,
+}
+
+impl Lane<'_> {
+    /// Names inside and names outside are like two file systems: nothing moves between them.
+    pub(super) fn is_inside(self) -> bool {
+        matches!(self, Self::Judged(_) | Self::Free)
+    }
+}
+
+pub(super) struct Session<'a> {
+    pub(super) rules: &'a Rules,
+    listener: &'a Listener,
+    request: &'a Request,
+    pub(super) task: Task,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(rules: &'a Rules, listener: &'a Listener, request: &'a Request) -> Self {
+        Self { rules, listener, request, task: Task { tid: request.tid } }
+    }
+
+    pub(super) fn decide(&self) -> Result<Answer, Errno> {
+        match Call::of(self.request).ok_or(Errno::NOSYS)? {
+            Call::Open { at, flags, mode } => self.open(at, flags, mode),
+            Call::OpenHow { at, how, size } => self.open_how(at, how, size),
+            Call::Rename { from, to, flags } => self.rename(from, to, flags),
+            Call::Unlink { at, flags } => self.unlink(at, flags),
+            Call::Link { from, to, flags } => self.link(from, to, flags),
+            Call::Symlink { text, at } => self.symlink(text, at),
+            Call::Mkdir { at, mode } => self.mkdir(at, mode),
+            Call::Mknod { at, mode, device } => self.mknod(at, mode, device),
+            Call::Truncate { at, length } => self.truncate(at, length),
+            Call::Chmod { at, mode, flags } => self.chmod(at, mode, flags),
+            Call::Fchmod { fd, mode } => self.fchmod(fd, mode),
+            Call::Umask { mask } => {
+                self.rules.umasks.changes(self.task, mask);
+                Ok(Answer::Proceed)
+            }
+        }
+    }
+
+    /// What a path argument leads to. The text is read from the caller once.
+    pub(super) fn object(&self, at: At, last: Last) -> Result<Object, Errno> {
+        self.object_of(at.dirfd, &self.task.read_path(at.path)?, last)
+    }
+
+    pub(super) fn object_of(&self, dirfd: i32, path: &[u8], last: Last) -> Result<Object, Errno> {
+        resolve::resolve(self.task, dirfd, path, last).map(|object| self.unaliased(object))
+    }
+
+    /// Gives a name in a second mount of the tree its name in the tree.
+    pub(super) fn unaliased(&self, object: Object) -> Object {
+        match object {
+            Object::Named(mut place) => {
+                place.path = self.rules.zones.unalias(place.path);
+                Object::Named(place)
+            }
+            nameless @ Object::Nameless(_) => nameless,
+        }
+    }
+
+    /// Which way a name goes; an error if nobody may change it.
+    pub(super) fn lane<'p>(&self, place: &'p Place) -> Result<Lane<'p>, Errno> {
+        match self.rules.zones.of(&place.path) {
+            Zone::Protected => Err(self.refuse_fixed(&place.path)),
+            Zone::Tree(name) if name.as_os_str().is_empty() => Ok(Lane::Free),
+            Zone::Tree(name) if self.rules.guard.is_exempt(name) => Ok(Lane::Free),
+            Zone::Tree(name) => Ok(Lane::Judged(name)),
+            Zone::Git => Ok(Lane::Free),
+            Zone::Above => Ok(Lane::Above),
+            Zone::Granted => Ok(Lane::Kernel),
+        }
+    }
+
+    /// For a name that must stay as it is.
+    pub(super) fn refuse_fixed(&self, path: &Path) -> Errno {
+        let shown = path.strip_prefix(self.rules.zones.root()).unwrap_or(path);
+        self.task.tell(&format!("mala: `{}` is protected: agents cannot change it", shown.display()));
+        Errno::ACCESS
+    }
+
+    /// The names that a change to the content or the mode of an existing file is about.
+    pub(super) fn names(&self, found: &Found, lane: Lane<'_>) -> Vec<PathBuf> {
+        let Rules { zones, guard, links, .. } = self.rules;
+        let linked = found.kind() == FileType::RegularFile && found.stat.st_nlink > 1;
+        match lane {
+            Lane::Judged(name) => {
+                let mut names =
+                    if linked { Links::now(found.identity(), zones, &**guard) } else { Vec::new() };
+                if !names.iter().any(|known| known == name) {
+                    names.push(name.to_path_buf());
+                }
+                names
+            }
+            _ if linked => links.behind(found.identity(), zones, &**guard),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Asks the guard, unless no name needs a lock. Afterwards the caller is known to be still there: what was
+    /// resolved through its number was its own.
+    pub(super) fn permit(&self, action: Action, names: &[&Path], is_folder: bool) -> Result<(), Errno> {
+        if !names.is_empty() {
+            let attempt = Attempt { pid: self.task.tid, action, paths: names, is_folder };
+            if let Ruling::Refuse { message } = self.rules.guard.judge(&attempt) {
+                self.task.tell(&message);
+                return Err(Errno::ACCESS);
+            }
+        }
+        if self.is_waiting() { Ok(()) } else { Err(Errno::SRCH) }
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.listener.is_waiting(self.request)
+    }
+}

@@ -1,0 +1,8 @@
+//! aarch64: there is no `open`, `rename` or `unlink`; every call takes a folder descriptor.
+
+use super::Rule;
+
+/// `AUDIT_ARCH_AARCH64`: any other value is a 32-bit call.
+pub(super) const AUDIT: u32 = 0xc000_00b7;
+
+pub(super) const RULES: &[Rule] = &[];

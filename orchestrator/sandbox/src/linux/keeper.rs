@@ -1,0 +1,150 @@
+//! The keeper: a small process between the supervisor and the tree, for its life and death.
+//!
+//! It is forked, never started: it shares the supervisor's memory image and runs only what is safe between `fork` and
+//! `exec` of a program with threads, that is system calls on memory it already has. Being the tree's subreaper, it
+//! inherits every orphan, so a daemon that forked twice cannot leave. When the first process ends, or the
+//! supervisor does, it kills what is left until nothing is.
+
+use std::os::fd::RawFd;
+
+use libc::{c_int, pid_t};
+
+/// The keeper tells how the first process ended: this byte, then the wait status.
+pub(crate) const ENDED: u8 = b'X';
+/// The supervisor passes a signal on: this byte, then its number.
+pub(crate) const SIGNAL: u8 = b's';
+
+const CHILDREN: &std::ffi::CStr = c"/proc/thread-self/children";
+
+/// Makes the calling process the one that inherits the tree's orphans, and deaf to signals.
+///
+/// # Safety
+/// Only in a process that will become a keeper: after `fork`, before anything else.
+pub(crate) unsafe fn prepare() {
+    // SAFETY: the set is filled before it is used; the other calls take plain numbers and a constant string.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_NAME, c"mala-keeper".as_ptr());
+    }
+}
+
+/// Watches `root` until it ends or the supervisor does, then ends the whole tree. Never returns.
+///
+/// # Safety
+/// Only in a process that called [`prepare`]; it closes every descriptor but `control`.
+pub(crate) unsafe fn keep(control: RawFd, root: pid_t) -> ! {
+    // SAFETY: nothing in this process uses a descriptor besides `control` from here on. All buffers are on the
+    // stack and outlive the calls they are given to.
+    unsafe {
+        close_all_but(control);
+        let mut wanted: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut wanted);
+        libc::sigaddset(&raw mut wanted, libc::SIGCHLD);
+        let deaths = libc::signalfd(-1, &raw const wanted, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        // A death before the signal was watched for.
+        let mut ended = reap(root);
+        while ended.is_none() {
+            let mut polled = [pollfd(control), pollfd(deaths)];
+            libc::poll(polled.as_mut_ptr(), 2, -1);
+            if polled[0].revents != 0 && !obey(control, root) {
+                end_tree(root);
+                libc::_exit(1);
+            }
+            let mut information = [0_u8; 128];
+            libc::read(deaths, information.as_mut_ptr().cast(), information.len());
+            ended = reap(root);
+        }
+        end_tree(root);
+        let status = ended.unwrap_or(0).to_ne_bytes();
+        let message = [ENDED, status[0], status[1], status[2], status[3]];
+        libc::send(control, message.as_ptr().cast(), message.len(), libc::MSG_NOSIGNAL);
+        libc::_exit(0);
+    }
+}
+
+fn pollfd(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+/// Does what the supervisor says; false if there is none any more.
+unsafe fn obey(control: RawFd, root: pid_t) -> bool {
+    let mut message = [0_u8; 2];
+    // SAFETY: the buffer has the length that is passed. `root` is a child that was not waited for.
+    unsafe {
+        let length = libc::recv(control, message.as_mut_ptr().cast(), message.len(), 0);
+        if length == 2 && message[0] == SIGNAL {
+            libc::kill(root, c_int::from(message[1]));
+        }
+        length > 0
+    }
+}
+
+/// Collects the dead. The status of `root`, if it is among them.
+unsafe fn reap(root: pid_t) -> Option<c_int> {
+    let mut ended = None;
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is a place for an integer.
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        if pid <= 0 {
+            return ended;
+        }
+        if pid == root {
+            ended = Some(status);
+        }
+    }
+}
+
+/// Kills children until there are none. A killed process's own children become ours, so this reaches all.
+unsafe fn end_tree(root: pid_t) {
+    let pause = libc::timespec { tv_sec: 0, tv_nsec: 200_000 };
+    loop {
+        // SAFETY: children that were not waited for keep their pid. `pause` is on the stack.
+        unsafe {
+            kill_children();
+            reap(root);
+            if libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) < 0 {
+                return;
+            }
+            libc::nanosleep(&raw const pause, std::ptr::null_mut());
+        }
+    }
+}
+
+unsafe fn kill_children() {
+    let mut listed = [0_u8; 4096];
+    // SAFETY: the path is a constant string and the buffer has the length that is passed.
+    let length = unsafe {
+        let file = libc::open(CHILDREN.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let length = libc::read(file, listed.as_mut_ptr().cast(), listed.len());
+        libc::close(file);
+        usize::try_from(length).unwrap_or(0)
+    };
+    let mut pid: pid_t = 0;
+    // A number cut off at the buffer's end has no space after it; the next round sees it whole.
+    for byte in &listed[..length] {
+        if byte.is_ascii_digit() {
+            pid = pid.wrapping_mul(10).wrapping_add(pid_t::from(byte - b'0'));
+        } else {
+            if pid > 1 {
+                // SAFETY: a child of this process that nobody else can wait for.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+            pid = 0;
+        }
+    }
+}
+
+unsafe fn close_all_but(keep: RawFd) {
+    let keep = keep.unsigned_abs();
+    // SAFETY: the caller gave up every other descriptor.
+    unsafe {
+        if keep > 0 {
+            libc::syscall(libc::SYS_close_range, 0, keep - 1, 0);
+        }
+        libc::syscall(libc::SYS_close_range, keep + 1, u32::MAX, 0);
+    }
+}

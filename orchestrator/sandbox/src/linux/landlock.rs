@@ -1,0 +1,86 @@
+//! The static half: writing is allowed everywhere except in the tree, enforced by the kernel even if the supervisor is
+//! gone.
+//!
+//! Landlock can only allow, so the rules name everything beside the tree: the siblings along the way from `/` down to it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+};
+
+/// A rule set that the child puts on itself, and the folders and files it allows.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub(crate) ruleset: OwnedFd,
+    pub(crate) granted: HashSet<PathBuf>,
+}
+
+/// Every right that changes a file system. Reading and running stay free, and so do device ioctls and sockets.
+fn writing() -> BitFlags<AccessFs> {
+    AccessFs::from_write(ABI::V4)
+}
+
+/// Rules that allow writing except at or below `denied`. Unix sockets may still be made below `root`: binding one
+/// cannot touch a file that exists.
+pub(crate) fn rules(root: &Path, denied: &[PathBuf]) -> io::Result<Rules> {
+    let mut ruleset = empty().map_err(io::Error::other)?;
+    let mut granted = HashSet::new();
+    let mut folders = vec![PathBuf::from("/")];
+    while let Some(folder) = folders.pop() {
+        // A folder that cannot be listed grants nothing; the broker performs what happens there.
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_symlink()) || denied.contains(&path) {
+                continue;
+            }
+            if denied.iter().any(|name| name.starts_with(&path)) {
+                folders.push(path);
+            } else if let Ok(fd) = PathFd::new(&path) {
+                ruleset = ruleset.add_rule(PathBeneath::new(fd, writing())).map_err(io::Error::other)?;
+                granted.insert(path);
+            }
+        }
+    }
+    let tree = PathFd::new(root).map_err(io::Error::other)?;
+    ruleset = ruleset.add_rule(PathBeneath::new(tree, AccessFs::MakeSock)).map_err(io::Error::other)?;
+    let ruleset: Option<OwnedFd> = ruleset.into();
+    let ruleset = ruleset.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    Ok(Rules { ruleset, granted })
+}
+
+fn empty() -> Result<RulesetCreated, RulesetError> {
+    Ruleset::default()
+        // What must hold, and then what newer kernels add.
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_write(ABI::V2))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(writing())?
+        .scope(Scope::from_all(ABI::V6))?
+        .create()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_beside_the_tree_is_granted_and_nothing_above_or_in_it() {
+        let world = tempfile::tempdir().unwrap();
+        let base = world.path().canonicalize().unwrap();
+        for folder in ["a/tree/src", "a/beside", "b"] {
+            fs::create_dir_all(base.join(folder)).unwrap();
+        }
+        let tree = base.join("a/tree");
+        let rules = rules(&tree, std::slice::from_ref(&tree)).unwrap();
+        for granted in ["a/beside", "b"] {
+            assert!(rules.granted.contains(&base.join(granted)), "{granted}");
+        }
+        assert!(rules.granted.iter().all(|path| !tree.starts_with(path) && !path.starts_with(&tree)));
+    }
+}

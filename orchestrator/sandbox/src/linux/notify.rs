@@ -1,0 +1,95 @@
+//! The listener: receiving the kernel's notifications and answering them.
+//!
+//! Owns the ioctls and nothing else. Every answer may find that its process is gone; that is no error, there is
+//! nobody left to tell.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use libc::{c_ulong, seccomp_notif, seccomp_notif_addfd, seccomp_notif_resp};
+
+/// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`: run the broker on the caller's core, since the caller waits anyway.
+const SYNC_WAKE_UP: c_ulong = 1;
+
+/// One call that waits for an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) id: u64,
+    /// The calling thread.
+    pub(crate) tid: u32,
+    pub(crate) call: i64,
+    pub(crate) args: [u64; 6],
+}
+
+#[derive(Debug)]
+pub(crate) struct Listener(OwnedFd);
+
+impl Listener {
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        // SAFETY: the request takes its flags by value. Older kernels refuse it, and then it is only slower.
+        unsafe { libc::ioctl(fd.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) };
+        Self(fd)
+    }
+
+    /// The next request. `Interrupted` and `NotFound` mean: that caller went away, ask again.
+    pub(crate) fn receive(&self) -> io::Result<Request> {
+        // SAFETY: plain integers, for which zero is a value; the kernel wants the memory zeroed.
+        let mut raw: seccomp_notif = unsafe { std::mem::zeroed() };
+        // SAFETY: `raw` is the structure this request fills and lives through the call.
+        if unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut raw) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Request { id: raw.id, tid: raw.pid, call: i64::from(raw.data.nr), args: raw.data.args })
+    }
+
+    /// True while the caller still waits. What was read through its pid before belongs to it.
+    pub(crate) fn is_waiting(&self, request: &Request) -> bool {
+        // SAFETY: the request reads eight bytes, which `id` has.
+        unsafe {
+            libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const request.id) == 0
+        }
+    }
+
+    /// Lets the kernel run the call as it was made.
+    pub(crate) fn proceed(&self, request: &Request) {
+        let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).expect("the flag is one bit");
+        self.send(&seccomp_notif_resp { id: request.id, val: 0, error: 0, flags });
+    }
+
+    /// Answers with success or an error number.
+    pub(crate) fn finish(&self, request: &Request, result: Result<(), i32>) {
+        let error = result.err().map_or(0, |errno| -errno);
+        self.send(&seccomp_notif_resp { id: request.id, val: 0, error, flags: 0 });
+    }
+
+    /// Installs `fd` in the caller and makes its number the call's result, in one step.
+    pub(crate) fn hand_over(&self, request: &Request, fd: BorrowedFd<'_>, cloexec: bool) {
+        let mut answer = seccomp_notif_addfd {
+            id: request.id,
+            flags: u32::try_from(libc::SECCOMP_ADDFD_FLAG_SEND).expect("the flag is one bit"),
+            srcfd: u32::try_from(fd.as_raw_fd()).expect("an open descriptor is not negative"),
+            newfd: 0,
+            newfd_flags: if cloexec { libc::O_CLOEXEC.unsigned_abs() } else { 0 },
+        };
+        // SAFETY: `answer` is the structure this request reads.
+        let sent =
+            unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw mut answer) };
+        if sent < 0 {
+            // The caller may have no descriptor left (EMFILE): it is told what its own open would have said.
+            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+            self.finish(request, Err(errno));
+        }
+    }
+
+    fn send(&self, response: &seccomp_notif_resp) {
+        let mut response = *response;
+        // SAFETY: `response` is the structure this request reads. A failure means that the caller is gone.
+        unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response) };
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

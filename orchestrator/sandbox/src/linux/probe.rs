@@ -1,0 +1,79 @@
+//! What may be enforced here, found out by trying.
+
+use std::fs;
+use std::io;
+
+use libc::{c_int, c_long};
+
+use super::launch;
+use crate::{Support, Unsupported};
+
+/// Versions of Landlock's interface: renames between folders, and scopes.
+const WITH_RENAMES: i32 = 2;
+const WITH_SCOPES: i32 = 6;
+
+/// What may be enforced here. Nothing is compared with a kernel's version: a process tries it and ends.
+pub fn probe() -> Result<Support, Unsupported> {
+    match try_filter().map_err(|error| Unsupported::Untested(error.to_string()))? {
+        0 => {}
+        libc::EBUSY => return Err(Unsupported::AlreadyInside),
+        _ => return Err(Unsupported::NoNotifications),
+    }
+    let landlock = landlock_version();
+    if landlock < 1 {
+        return Err(Unsupported::NoLandlock);
+    }
+    if landlock < WITH_RENAMES {
+        return Err(Unsupported::OldLandlock);
+    }
+    if fs::metadata("/proc/thread-self/children").is_err() {
+        return Err(Unsupported::NoChildren);
+    }
+    // SAFETY: takes nothing and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    Ok(Support { landlock, scopes: landlock >= WITH_SCOPES, is_root })
+}
+
+fn landlock_version() -> i32 {
+    /// `LANDLOCK_CREATE_RULESET_VERSION`
+    const VERSION: c_long = 1;
+    // SAFETY: asking for the version takes no structure.
+    let version =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0_usize, VERSION) };
+    i32::try_from(version).unwrap_or(-1)
+}
+
+/// Installs a filter that allows everything in a process of its own; the error number, 0 if it worked.
+fn try_filter() -> io::Result<c_int> {
+    let mut allow = [libc::sock_filter {
+        code: (libc::BPF_RET | libc::BPF_K) as u16,
+        jt: 0,
+        jf: 0,
+        k: libc::SECCOMP_RET_ALLOW,
+    }];
+    let program = libc::sock_fprog { len: 1, filter: allow.as_mut_ptr() };
+    let mut status = 0;
+    // SAFETY: the child only makes system calls and leaves without running anything of the parent's.
+    unsafe {
+        let child = libc::fork();
+        if child < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if child == 0 {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            let worked = launch::install(&program) >= 0;
+            libc::_exit(if worked {
+                0
+            } else {
+                io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+            });
+        }
+        while libc::waitpid(child, &raw mut status, 0) < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+    }
+    Ok(if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { libc::EIO })
+}

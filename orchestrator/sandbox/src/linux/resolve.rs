@@ -1,0 +1,312 @@
+//! Resolving a path the way the caller's own call would.
+//!
+//! The result is not a string but a descriptor of the folder plus a name, and a descriptor of the file if there is
+//! one: the broker acts on these, so nothing that is swapped later matters. The canonical path next to them is what
+//! rules are about.
+//!
+//! `/proc/self` means the *caller*. A path that ends up in /proc, or that the fast way cannot resolve, is walked
+//! component by component.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use super::task::{Task, handle_path};
+
+/// Links followed before a path counts as a loop; the kernel's own limit.
+const MAX_LINKS: u32 = 40;
+const PROC_MAGIC: i64 = 0x9fa0;
+
+/// Whether a link in the last place is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Last {
+    Follow,
+    Keep,
+}
+
+/// What a path leads to.
+#[derive(Debug)]
+pub(crate) enum Object {
+    Named(Place),
+    /// A pipe, a deleted file, an anonymous one, or `/`: nothing that a name could be locked for.
+    Nameless(Found),
+}
+
+/// A name in a folder, with or without a file.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) parent: OwnedFd,
+    /// Canonical and absolute.
+    pub(crate) path: PathBuf,
+    pub(crate) found: Option<Found>,
+    /// The caller's path ended in a slash.
+    slash: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) fd: OwnedFd,
+    pub(crate) stat: Stat,
+}
+
+impl Found {
+    fn new(fd: OwnedFd) -> Result<Self, Errno> {
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok(Self { fd, stat })
+    }
+
+    pub(crate) fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
+
+    /// Device and inode: what makes it this file, whatever it is called.
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        (self.stat.st_dev, self.stat.st_ino)
+    }
+}
+
+impl Place {
+    /// The last part, with the caller's slash: the kernel then says what it would have said.
+    pub(crate) fn name(&self) -> OsString {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        if self.slash {
+            name.push("/");
+        }
+        name
+    }
+
+    pub(crate) fn is_folder(&self) -> bool {
+        self.found.as_ref().is_some_and(|found| found.kind() == FileType::Directory)
+    }
+
+    fn new(parent: OwnedFd, name: &OsStr, found: Option<Found>) -> Result<Self, Errno> {
+        let folder = canonical_name(&parent)?;
+        Ok(Self { parent, path: folder.join(name), found, slash: false })
+    }
+}
+
+/// The one name of an open folder. A name that leads elsewhere (a deleted folder, a detached mount) is no name.
+fn canonical_name(folder: &OwnedFd) -> Result<PathBuf, Errno> {
+    let name = link_text(CWD, OsStr::new(&handle_path(folder)))?;
+    let by_name = rustix::fs::stat(&name);
+    let itself = rustix::fs::fstat(folder)?;
+    match by_name {
+        Ok(stat) if (stat.st_dev, stat.st_ino) == (itself.st_dev, itself.st_ino) => Ok(PathBuf::from(name)),
+        _ if itself.st_nlink == 0 => Err(Errno::NOENT),
+        _ => Err(Errno::ACCESS),
+    }
+}
+
+fn link_text(folder: impl AsFd, name: &OsStr) -> Result<OsString, Errno> {
+    let text = rustix::fs::readlinkat(folder, name, Vec::new())?;
+    Ok(OsString::from_vec(text.into_bytes()))
+}
+
+/// Resolves `path` as seen by `task` with `dirfd`.
+pub(crate) fn resolve(task: Task, dirfd: i32, path: &[u8], last: Last) -> Result<Object, Errno> {
+    if path.is_empty() {
+        return Err(Errno::NOENT);
+    }
+    let start = start(task, dirfd, path)?;
+    let slash = path.ends_with(b"/");
+    let mut object = match quick_parent(&start, path) {
+        Some((parent, name)) => Walk { task, last }.run(parent, name)?,
+        None => Walk { task, last }.run(start, path)?,
+    };
+    if let Object::Named(place) = &mut object {
+        place.slash = slash;
+    }
+    Ok(object)
+}
+
+/// What a descriptor of the caller refers to.
+pub(crate) fn descriptor(task: Task, fd: i32) -> Result<Object, Errno> {
+    object(task.descriptor(fd)?)
+}
+
+/// Resolves for `openat2` with restrictions: the kernel applies them, starting at the caller's folder.
+pub(crate) fn resolve_within(
+    task: Task,
+    dirfd: i32,
+    path: &[u8],
+    flags: ResolveFlags,
+) -> Result<Object, Errno> {
+    let base = if dirfd == libc::AT_FDCWD { task.cwd()? } else { task.descriptor(dirfd)? };
+    let path = OsStr::from_bytes(path);
+    let open = OFlags::PATH | OFlags::CLOEXEC;
+    match rustix::fs::openat2(&base, path, open, Mode::empty(), flags) {
+        Ok(fd) => object(fd),
+        Err(Errno::NOENT) => {
+            let path = Path::new(path);
+            let name = path.file_name().ok_or(Errno::NOENT)?;
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new("."));
+            let open = open | OFlags::DIRECTORY;
+            let parent = rustix::fs::openat2(&base, folder, open, Mode::empty(), flags)?;
+            match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::NOENT) => Ok(Object::Named(Place::new(parent, name, None)?)),
+                Err(error) => Err(error),
+                Ok(_dangling) => Err(Errno::LOOP),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn start(task: Task, dirfd: i32, path: &[u8]) -> Result<OwnedFd, Errno> {
+    if path.starts_with(b"/") {
+        open_root()
+    } else if dirfd == libc::AT_FDCWD {
+        task.cwd()
+    } else {
+        task.descriptor(dirfd)
+    }
+}
+
+fn open_root() -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(CWD, "/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// The folder of `path`, resolved by the kernel in one step, and the last part. None if that could go wrong.
+fn quick_parent<'a>(start: &OwnedFd, path: &'a [u8]) -> Option<(OwnedFd, &'a [u8])> {
+    let cut = path.iter().rposition(|byte| *byte == b'/')?;
+    let (folder, name) = (&path[..cut], &path[cut + 1..]);
+    if folder.is_empty() || matches!(name, b"" | b"." | b"..") {
+        return None;
+    }
+    let folder = OsStr::from_bytes(folder);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent =
+        rustix::fs::openat2(start, folder, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS).ok()?;
+    // In /proc, `self` was this process.
+    (!is_proc(&parent)).then_some((parent, name))
+}
+
+fn is_proc(fd: &OwnedFd) -> bool {
+    rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == PROC_MAGIC)
+}
+
+/// The object behind a descriptor, by the name it has now.
+fn object(fd: OwnedFd) -> Result<Object, Errno> {
+    let found = Found::new(fd)?;
+    let path = PathBuf::from(link_text(CWD, OsStr::new(&handle_path(&found.fd)))?);
+    let (Some(folder), Some(name), true) = (path.parent(), path.file_name(), path.is_absolute()) else {
+        return Ok(Object::Nameless(found));
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let parent = rustix::fs::openat(CWD, folder, flags, Mode::empty());
+    let named = parent.and_then(|parent| {
+        let stat = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(((stat.st_dev, stat.st_ino) == found.identity()).then_some(parent))
+    });
+    match named {
+        Ok(Some(parent)) => Ok(Object::Named(Place::new(parent, name, Some(found))?)),
+        // A file or folder that exists under a name that cannot be found: nothing is known about it.
+        _ if found.stat.st_nlink > 0 && is_stored(&found) => Err(Errno::ACCESS),
+        _ => Ok(Object::Nameless(found)),
+    }
+}
+
+fn is_stored(found: &Found) -> bool {
+    matches!(found.kind(), FileType::RegularFile | FileType::Directory | FileType::Symlink)
+}
+
+/// A walk by component.
+struct Walk {
+    task: Task,
+    last: Last,
+}
+
+/// Where a link leads.
+enum Link {
+    Text(OsString),
+    /// A link of /proc that is a door rather than a text.
+    Door(OwnedFd),
+}
+
+impl Walk {
+    fn run(&self, start: OwnedFd, path: &[u8]) -> Result<Object, Errno> {
+        let mut here = start;
+        let mut links = 0;
+        let mut pending: Vec<OsString> = parts(path);
+        while let Some(part) = pending.pop() {
+            let is_last = pending.is_empty();
+            if part == "." {
+                continue;
+            }
+            if part == ".." {
+                here = step(&here, &part, OFlags::DIRECTORY)?;
+                continue;
+            }
+            let found = match step(&here, &part, OFlags::NOFOLLOW) {
+                Ok(fd) => Found::new(fd)?,
+                Err(Errno::NOENT) if is_last => return named(here, &part, None),
+                Err(error) => return Err(error),
+            };
+            if found.kind() != FileType::Symlink {
+                if is_last {
+                    return named(here, &part, Some(found));
+                }
+                here = found.fd;
+                continue;
+            }
+            if is_last && self.last == Last::Keep {
+                return named(here, &part, Some(found));
+            }
+            links += 1;
+            if links > MAX_LINKS {
+                return Err(Errno::LOOP);
+            }
+            match self.follow(&here, &part)? {
+                Link::Door(fd) if is_last => return object(fd),
+                Link::Door(fd) => here = fd,
+                Link::Text(text) => {
+                    if text.as_bytes().starts_with(b"/") {
+                        here = open_root()?;
+                    }
+                    pending.extend(parts(text.as_bytes()));
+                }
+            }
+        }
+        object(here)
+    }
+
+    fn follow(&self, here: &OwnedFd, name: &OsStr) -> Result<Link, Errno> {
+        if !is_proc(here) {
+            return Ok(Link::Text(link_text(here, name)?));
+        }
+        if matches!(name.as_bytes(), b"self" | b"thread-self") && canonical_name(here)? == Path::new("/proc")
+        {
+            let process = self.task.process()?;
+            let text = if name == "self" {
+                format!("{process}")
+            } else {
+                format!("{process}/task/{}", self.task.tid)
+            };
+            return Ok(Link::Text(text.into()));
+        }
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        match rustix::fs::openat2(here, name, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
+            Err(Errno::LOOP) => Ok(Link::Door(step(here, name, OFlags::empty())?)),
+            _ => Ok(Link::Text(link_text(here, name)?)),
+        }
+    }
+}
+
+fn named(parent: OwnedFd, name: &OsStr, found: Option<Found>) -> Result<Object, Errno> {
+    Ok(Object::Named(Place::new(parent, name, found)?))
+}
+
+fn step(here: &OwnedFd, name: &OsStr, extra: OFlags) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(here, name, OFlags::PATH | OFlags::CLOEXEC | extra, Mode::empty())
+}
+
+/// The parts of a path, last first.
+fn parts(path: &[u8]) -> Vec<OsString> {
+    let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
+    parts.rev().map(|part| OsString::from_vec(part.to_vec())).collect()
+}

@@ -1,0 +1,146 @@
+//! `run`: from a command to the way its tree ended.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
+};
+use rustix::{cmsg_space, net};
+
+use super::broker::Broker;
+use super::launch::{self, FAILED, LISTENER, Step};
+use super::notify::Listener;
+use super::signals::Signals;
+use super::zones::Zones;
+use super::{keeper, landlock, mounts};
+use crate::{Exit, Guard, Jail, SandboxError, Unsupported};
+
+/// Runs `command` so that it and everything it starts can only make the changes that `guard` allows. Blocks until
+/// the first process ended and no process of its tree is left.
+///
+/// The program gets the terminal and the standard streams that `command` says. While this function runs, its thread
+/// does not react to SIGINT, SIGTERM, SIGHUP and SIGQUIT: what a terminal sends reaches the program by itself, what was
+/// sent to this process alone is passed on. A process with other threads must block these signals there.
+pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<Exit, SandboxError> {
+    let prepare = |what| move |source| SandboxError::Prepare { what, source };
+    let mut places = vec![jail.root.as_path(), jail.git_dir.as_path()];
+    places.extend(jail.protected.iter().map(PathBuf::as_path));
+    let aliases = mounts::aliases(&places).map_err(prepare("reading the mounts"))?;
+    let mut denied: Vec<PathBuf> = places.iter().map(|place| place.to_path_buf()).collect();
+    denied.extend(aliases.iter().map(|alias| alias.mounted_at.clone()));
+    let rules = landlock::rules(&jail.root, &denied).map_err(prepare("making the Landlock rules"))?;
+    let zones = Zones::new(jail, aliases, rules.granted);
+    let broker = Broker::new(zones, guard).map_err(prepare("making the broker"))?;
+
+    let signals = Signals::take().map_err(prepare("taking over signals"))?;
+    let (control, far_end) = control_pair().map_err(prepare("making a socket"))?;
+    launch::arrange(&mut command, far_end, rules.ruleset, &jail.root);
+    // The listener is served before the program starts: the start itself may be a call to answer.
+    let welcome = thread::scope(|scope| {
+        let welcome = scope.spawn(|| welcome(&control, &broker));
+        let spawned = command.spawn();
+        drop(command); // the last descriptor of the far end here: a child that died is noticed
+        (spawned, welcome.join().unwrap_or(Err(Failure::Silent)))
+    });
+    let mut keeper = match welcome {
+        (Ok(keeper), Ok(())) => keeper,
+        (Err(error), Err(Failure::At(step))) => return Err(failed_at(step, error)),
+        (Err(error), _) => return Err(SandboxError::Start(error)),
+        (Ok(mut keeper), Err(_)) => {
+            drop(control);
+            keeper.wait().map_err(prepare("waiting for the keeper"))?;
+            return Err(SandboxError::KeeperLost);
+        }
+    };
+    let ended = watch(control.as_fd(), &signals);
+    drop(control);
+    keeper.wait().map_err(prepare("waiting for the keeper"))?;
+    broker.stop();
+    ended
+}
+
+/// Why the child never handed over its listener.
+enum Failure {
+    At(Step),
+    Silent,
+}
+
+fn failed_at(step: Step, source: io::Error) -> SandboxError {
+    match step {
+        Step::Input | Step::Output | Step::Error => SandboxError::StreamInTree { stream: step as u8 },
+        Step::Keeper => SandboxError::Prepare { what: "starting the keeper", source },
+        Step::Landlock => SandboxError::Prepare { what: "applying the Landlock rules", source },
+        Step::Seccomp if source.raw_os_error() == Some(libc::EBUSY) => Unsupported::AlreadyInside.into(),
+        Step::Seccomp => SandboxError::Prepare { what: "installing the filter", source },
+    }
+}
+
+fn control_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Takes the listener from the child and sets the broker to work.
+fn welcome(control: &OwnedFd, broker: &Broker) -> Result<(), Failure> {
+    let mut bytes = [0_u8; 8];
+    let mut space = [std::mem::MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = net::recvmsg(
+        control,
+        &mut [io::IoSliceMut::new(&mut bytes)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )
+    .map_err(|_gone| Failure::Silent)?;
+    let fd = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    match (bytes[..received.bytes].split_first(), fd) {
+        (Some((&LISTENER, _)), Some(fd)) => {
+            broker.serve(Listener::new(fd));
+            Ok(())
+        }
+        (Some((&FAILED, [step])), _) => Err(Step::from_byte(*step).map_or(Failure::Silent, Failure::At)),
+        _ => Err(Failure::Silent),
+    }
+}
+
+/// Passes signals on until the keeper reports the end.
+fn watch(control: BorrowedFd<'_>, signals: &Signals) -> Result<Exit, SandboxError> {
+    loop {
+        let mut polled =
+            [PollFd::new(&control, PollFlags::IN), PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+        match poll(&mut polled, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(SandboxError::Prepare { what: "waiting", source: error.into() }),
+        }
+        let (told, signalled) = (!polled[0].revents().is_empty(), !polled[1].revents().is_empty());
+        if signalled {
+            for number in signals.sent_to_us() {
+                let _gone = net::send(control, &[keeper::SIGNAL, number], SendFlags::NOSIGNAL);
+            }
+        }
+        if told {
+            let mut message = [0_u8; 8];
+            let length = net::recv(control, &mut message, RecvFlags::empty()).map_or(0, |(length, _)| length);
+            return match &message[..length] {
+                [keeper::ENDED, a, b, c, d] => Ok(exit(i32::from_ne_bytes([*a, *b, *c, *d]))),
+                _ => Err(SandboxError::KeeperLost),
+            };
+        }
+    }
+}
+
+fn exit(status: i32) -> Exit {
+    if libc::WIFSIGNALED(status) {
+        Exit { code: None, signal: Some(libc::WTERMSIG(status)) }
+    } else {
+        Exit { code: Some(libc::WEXITSTATUS(status)), signal: None }
+    }
+}

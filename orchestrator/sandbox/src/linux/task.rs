@@ -1,0 +1,178 @@
+//! The process that made a call, looked at from outside: its memory, its folders, its mask, its standard error.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use libc::c_void;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+const PAGE: u64 = 4096;
+
+/// A thread that waits for an answer. What is read through its number is only its own while it waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task {
+    pub(crate) tid: u32,
+}
+
+impl Task {
+    /// A C string from the caller's memory, read once.
+    pub(crate) fn read_path(self, address: u64) -> Result<Vec<u8>, Errno> {
+        let mut path = Vec::new();
+        let mut at = address;
+        while path.len() < libc::PATH_MAX as usize {
+            let mut chunk = [0_u8; PAGE as usize];
+            // Never beyond the page: what follows need not be mapped.
+            let room = usize::try_from(PAGE - at % PAGE).expect("at most a page");
+            let length = self.read(at, &mut chunk[..room])?;
+            if let Some(end) = chunk[..length].iter().position(|byte| *byte == 0) {
+                path.extend_from_slice(&chunk[..end]);
+                return if path.len() < libc::PATH_MAX as usize { Ok(path) } else { Err(Errno::NAMETOOLONG) };
+            }
+            path.extend_from_slice(&chunk[..length]);
+            at += length as u64;
+        }
+        Err(Errno::NAMETOOLONG)
+    }
+
+    /// `COUNT` numbers from the caller's memory, read once.
+    pub(crate) fn read_words<const COUNT: usize>(self, address: u64) -> Result<[u64; COUNT], Errno> {
+        let mut words = [0_u64; COUNT];
+        for (index, word) in words.iter_mut().enumerate() {
+            let mut bytes = [0_u8; 8];
+            if self.read(address + 8 * index as u64, &mut bytes)? != bytes.len() {
+                return Err(Errno::FAULT);
+            }
+            *word = u64::from_ne_bytes(bytes);
+        }
+        Ok(words)
+    }
+
+    fn read(self, address: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+        let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: into.len() };
+        let tid = libc::pid_t::try_from(self.tid).map_err(|_too_big| Errno::SRCH)?;
+        // SAFETY: `local` describes `into`; the other address is only used in the other process.
+        let length = unsafe { libc::process_vm_readv(tid, &raw const local, 1, &raw const remote, 1, 0) };
+        match usize::try_from(length) {
+            Ok(0) => Err(Errno::FAULT),
+            Ok(length) => Ok(length),
+            Err(_negative) => Err(last_errno()),
+        }
+    }
+
+    /// The caller's current folder.
+    pub(crate) fn cwd(self) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat(CWD, format!("/proc/{}/cwd", self.tid), flags, Mode::empty())
+    }
+
+    /// What the caller's descriptor `fd` refers to.
+    pub(crate) fn descriptor(self, fd: i32) -> Result<OwnedFd, Errno> {
+        let path = format!("/proc/{}/fd/{fd}", self.tid);
+        let opened = rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        opened.map_err(|error| if error == Errno::NOENT { Errno::BADF } else { error })
+    }
+
+    /// A number that `/proc/TID/status` shows under `name`.
+    fn status(self, name: &str, radix: u32) -> Option<u32> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.tid)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        u32::from_str_radix(line.trim(), radix).ok()
+    }
+
+    /// The process the thread belongs to: what `/proc/self` means to it.
+    pub(crate) fn process(self) -> Result<u32, Errno> {
+        self.status("Tgid", 10).ok_or(Errno::SRCH)
+    }
+
+    /// Writes one line to the caller's standard error, if that is possible at once.
+    ///
+    /// The descriptor itself is borrowed instead of opening the file it names: a file that the caller can only read
+    /// must not be written on its behalf.
+    pub(crate) fn tell(self, message: &str) {
+        let line = format!("{}\n", message.replace('\n', " "));
+        let Some(stderr) = self.standard_error() else { return };
+        let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
+        if poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(1)
+            || !polled[0].revents().contains(PollFlags::OUT)
+        {
+            return;
+        }
+        let buffers = [IoSlice::new(line.as_bytes())];
+        let at_its_offset = u64::MAX;
+        // Terminals know no such flag; one that can take output was found above.
+        if rustix::io::pwritev2(&stderr, &buffers, at_its_offset, ReadWriteFlags::NOWAIT)
+            == Err(Errno::OPNOTSUPP)
+        {
+            let _full = rustix::io::write(&stderr, line.as_bytes());
+        }
+    }
+
+    fn standard_error(self) -> Option<OwnedFd> {
+        let process = Pid::from_raw(i32::try_from(self.process().ok()?).ok()?)?;
+        let handle = pidfd_open(process, PidfdFlags::empty()).ok()?;
+        pidfd_getfd(handle, 2, PidfdGetfdFlags::empty()).ok()
+    }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// Creation masks of processes. Reading one costs more than the rest of an open, so they are kept for a moment.
+#[derive(Debug)]
+pub(crate) struct Umasks {
+    known: Mutex<HashMap<u32, (u32, Instant)>>,
+    /// The kernel also applies this process's own mask to what the broker creates.
+    ours: u32,
+}
+
+impl Umasks {
+    const KEPT: Duration = Duration::from_secs(1);
+    const MOST: usize = 4096;
+
+    pub(crate) fn new() -> Self {
+        let ours = Task { tid: std::process::id() }.status("Umask", 8).unwrap_or(0o777);
+        Self { known: Mutex::default(), ours }
+    }
+
+    pub(crate) fn of(&self, task: Task) -> u32 {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((mask, since)) = known.get(&task.tid)
+            && since.elapsed() < Self::KEPT
+        {
+            return *mask;
+        }
+        let mask = task.status("Umask", 8).unwrap_or(0o077);
+        if known.len() >= Self::MOST {
+            known.clear();
+        }
+        known.insert(task.tid, (mask, Instant::now()));
+        mask
+    }
+
+    /// A process is about to change its mask. Its other threads share it, so all are forgotten.
+    pub(crate) fn changes(&self, task: Task, mask: u32) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.clear();
+        known.insert(task.tid, (mask & 0o777, Instant::now()));
+    }
+
+    /// The mode a new file shall have, and whether the kernel, with this process's mask, would give it less.
+    pub(crate) fn apply(&self, task: Task, mode: u32) -> (Mode, bool) {
+        let wanted = mode & 0o7777 & !self.of(task);
+        (Mode::from_raw_mode(wanted), wanted & self.ours != 0)
+    }
+}
+
+/// The name under which this process can reach what `fd` refers to, whatever it is called.
+pub(crate) fn handle_path(fd: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}

@@ -1,0 +1,134 @@
+//! Which part of the file system a name belongs to, and with it who performs a call there.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use crate::Jail;
+use crate::linux::mounts::Alias;
+
+/// Where a canonical path lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Zone<'a> {
+    /// Refused without asking anyone.
+    Protected,
+    /// A file of the checkout, relative to its root. The guard decides whether it needs a lock.
+    Tree(&'a Path),
+    /// Belongs to git: performed by the broker, no lock.
+    Git,
+    /// Outside, and Landlock does not allow it: folders above the tree and what was made in them since. Performed by
+    /// the broker, no lock.
+    Above,
+    /// Outside, and Landlock allows it: the kernel may run the call itself. If the name means something else by
+    /// then, Landlock still keeps it out of the tree.
+    Granted,
+}
+
+#[derive(Debug)]
+pub(crate) struct Zones {
+    root: PathBuf,
+    dot_git: PathBuf,
+    git_dir: PathBuf,
+    protected: Vec<PathBuf>,
+    aliases: Vec<Alias>,
+    granted: HashSet<PathBuf>,
+}
+
+impl Zones {
+    pub(crate) fn new(jail: &Jail, aliases: Vec<Alias>, granted: HashSet<PathBuf>) -> Self {
+        Self {
+            root: jail.root.clone(),
+            dot_git: jail.root.join(".git"),
+            git_dir: jail.git_dir.clone(),
+            protected: jail.protected.clone(),
+            aliases,
+            granted,
+        }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The name of `path` outside of any second mount of the tree.
+    pub(crate) fn unalias(&self, path: PathBuf) -> PathBuf {
+        for alias in &self.aliases {
+            if let Ok(rest) = path.strip_prefix(&alias.mounted_at) {
+                return if rest.as_os_str().is_empty() { alias.real.clone() } else { alias.real.join(rest) };
+            }
+        }
+        path
+    }
+
+    pub(crate) fn of<'a>(&self, path: &'a Path) -> Zone<'a> {
+        if path == self.dot_git || self.protected.iter().any(|name| path.starts_with(name)) {
+            return Zone::Protected;
+        }
+        if self.is_git(path) {
+            return Zone::Git;
+        }
+        if let Ok(relative) = path.strip_prefix(&self.root) {
+            return Zone::Tree(relative);
+        }
+        if path.ancestors().any(|ancestor| self.granted.contains(ancestor)) {
+            return Zone::Granted;
+        }
+        Zone::Above
+    }
+
+    /// True for names that belong to git rather than to the checkout.
+    pub(crate) fn is_git(&self, path: &Path) -> bool {
+        path.starts_with(&self.dot_git) || path.starts_with(&self.git_dir)
+    }
+
+    /// True if something that must stay where it is lies below `path`: moving `path` would move it.
+    pub(crate) fn carries_fixed(&self, path: &Path) -> bool {
+        let fixed = [&self.root, &self.dot_git, &self.git_dir];
+        fixed.into_iter().chain(&self.protected).any(|name| name.starts_with(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zones() -> Zones {
+        let jail = Jail {
+            root: "/home/u/repo".into(),
+            git_dir: "/home/u/repo/.git".into(),
+            protected: vec!["/home/u/repo/.git/hooks".into(), "/home/u/repo/.git/mala".into()],
+        };
+        let alias = Alias { mounted_at: "/mnt/again".into(), real: "/home/u/repo".into() };
+        Zones::new(&jail, vec![alias], ["/tmp", "/home/other"].map(PathBuf::from).into())
+    }
+
+    #[test]
+    fn every_path_has_its_zone() {
+        let zones = zones();
+        let of = |path| zones.of(Path::new(path));
+        assert_eq!(of("/home/u/repo/src/a.rs"), Zone::Tree(Path::new("src/a.rs")));
+        assert_eq!(of("/home/u/repo/.gitignore"), Zone::Tree(Path::new(".gitignore")));
+        assert_eq!(of("/home/u/repo/.git/index.lock"), Zone::Git);
+        assert_eq!(of("/home/u/repo/.git/hooks/pre-commit"), Zone::Protected);
+        assert_eq!(of("/home/u/repo/.git"), Zone::Protected);
+        assert_eq!(of("/home/u/.claude.json"), Zone::Above);
+        assert_eq!(of("/home/u/repo2/a"), Zone::Above);
+        assert_eq!(of("/tmp/x/y"), Zone::Granted);
+        assert_eq!(of("/tmpx"), Zone::Above);
+    }
+
+    #[test]
+    fn folders_above_fixed_names_cannot_move() {
+        let zones = zones();
+        for path in ["/home", "/home/u/repo", "/home/u/repo/.git", "/home/u/repo/.git/hooks"] {
+            assert!(zones.carries_fixed(Path::new(path)), "{path}");
+        }
+        assert!(!zones.carries_fixed(Path::new("/home/u/repo/src")));
+        assert!(!zones.carries_fixed(Path::new("/home/u/repo/.git/refs")));
+    }
+
+    #[test]
+    fn a_second_mount_of_the_tree_is_the_tree() {
+        assert_eq!(zones().unalias("/mnt/again/src/a".into()), Path::new("/home/u/repo/src/a"));
+        assert_eq!(zones().unalias("/mnt/again2/a".into()), Path::new("/mnt/again2/a"));
+    }
+}

@@ -1,0 +1,52 @@
+//! Runs a command in the sandbox: `supervise ROOT HELD COMMAND...`. The file HELD belongs to someone else, everything
+//! below `ignored/` needs no lock, and all other files are free. Ends the way the command ended.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use mala_sandbox::{Attempt, Guard, Jail, Ruling};
+
+struct OneHeld {
+    held: PathBuf,
+}
+
+impl Guard for OneHeld {
+    fn judge(&self, attempt: &Attempt<'_>) -> Ruling {
+        let touches = |path: &&Path| **path == self.held || attempt.is_folder && self.held.starts_with(path);
+        if attempt.paths.iter().any(touches) {
+            let message = format!("mala: `{}` is held by someone else", self.held.display());
+            return Ruling::Refuse { message };
+        }
+        Ruling::Allow
+    }
+
+    fn is_exempt(&self, path: &Path) -> bool {
+        path.starts_with("ignored")
+    }
+}
+
+fn main() {
+    let mut arguments = env::args_os().skip(1);
+    let mut next = || arguments.next().expect("usage: supervise ROOT HELD COMMAND...");
+    let (root, held) = (PathBuf::from(next()), PathBuf::from(next()));
+    let mut command = Command::new(next());
+    command.args(arguments.collect::<Vec<OsString>>());
+    let git_dir = root.join(".git");
+    let protected = ["hooks", "config", "info/attributes", "mala"].map(|name| git_dir.join(name)).to_vec();
+    let jail = Jail { root, git_dir, protected };
+    let code = match mala_sandbox::run(&jail, Arc::new(OneHeld { held }), command) {
+        Ok(exit) => exit.code.unwrap_or_else(|| 128 + exit.signal.unwrap_or(0)),
+        Err(error) => {
+            let reason = std::error::Error::source(&error).map(|source| format!(": {source}"));
+            let _closed = std::io::Write::write_all(
+                &mut std::io::stderr(),
+                format!("supervise: {error}{}\n", reason.unwrap_or_default()).as_bytes(),
+            );
+            126
+        }
+    };
+    std::process::exit(code);
+}
