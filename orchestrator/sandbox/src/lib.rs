@@ -1,4 +1,68 @@
-//! The kernel tier of mala.
+//! The kernel tier of mala: while an agent runs, no process of its tree changes a file that another agent holds.
+//!
+//! [`run`] starts a program and stays until its whole tree of processes is gone. Every attempt to change a file of the
+//! checkout, by whichever program and however named, is put to a [`Guard`]. The guard allows it, or the call fails with
+//! `EACCES` and the program's standard error says why. Reads cost nothing. No privileges are needed.
+//!
+//! # Theory of operation
+//!
+//! ```text
+//! supervisor (this process: broker threads, unrestricted)
+//!   └─ keeper (subreaper: collects orphans, ends the tree)
+//!        └─ program ─ its children ...   under Landlock + seccomp, no new privileges
+//! ```
+//!
+//! Two rules are put on the program between `fork` and `exec`, and everything it starts inherits them:
+//!
+//! 1. **Landlock** allows writing everywhere except in the tree. It is static: it needs nobody to enforce it, so
+//!    when the supervisor dies the tree stays closed.
+//! 2. **A seccomp filter** sends every call that could change a file by name to the broker, and refuses the few that
+//!    would get around it (`io_uring`, namespaces, mounts, file handles, 32-bit calls, calls newer than its table).
+//!
+//! The broker reads the call's path from the caller's memory, once, and resolves it the way the caller's own call would:
+//! its current folder, its descriptors, its `/proc/self`. The result is a descriptor of the folder and of the
+//! file, and one canonical name. By that name the call takes one of these ways:
+//!
+//! | where | who decides | who performs |
+//! | --- | --- | --- |
+//! | a file of the checkout | [`Guard::judge`] | the broker |
+//! | ignored files ([`Guard::is_exempt`]), git's folder | nobody | the broker |
+//! | [`Jail::protected`] | always refused | |
+//! | folders above the checkout, and what is new in them | nobody | the broker |
+//! | everywhere else | nobody | the kernel |
+//!
+//! *The broker performs* is the point: it acts on the descriptors it has judged and hands the opened file to the caller.
+//! If it merely let the call continue, another thread could swap the path, the folder or a link between the check and the
+//! use. Where the kernel performs, that race exists, but whoever wins it meets Landlock.
+//!
+//! What a program does with a descriptor is not looked at: `write`, `mmap` and `ftruncate` need one that was opened for
+//! writing, and that open was judged. Inherited descriptors are closed, and standard streams into the tree refused.
+//!
+//! One file can have several names. Symbolic links, `..` and `/proc` disappear in the canonical name. Hard links are
+//! looked up when a file with several is about to change, and the guard is asked about all names in the tree.
+//! Second mounts of the tree are mapped back to it. Renames and links between inside and outside, or between
+//! files that need a lock and files that do not, answer `EXDEV`: programs then copy.
+//!
+//! # Life and death
+//!
+//! The keeper inherits every orphan of the tree, so a daemon that forks twice and starts its own session is still its
+//! child. When the first process ends, the keeper kills until it has no children, and only then [`run`] returns. When
+//! the supervisor dies, however suddenly, the keeper notices by its closed socket and does the same. When the keeper
+//! itself is killed from outside, the first process dies with it and the rest cannot write to the tree any more.
+//!
+//! # What it does not do
+//!
+//! - It cannot reach deputies: a container daemon, a terminal multiplexer or a service that was running before and does
+//!   work for whoever asks. Descriptors that such a process hands in are not judged either.
+//! - Owner, times and extended attributes are not judged: they are neither content nor kept by git.
+//! - An existing hard link outside the tree to a file inside can be written in a race, if a program knows it and swaps
+//!   names at the right moment. The sandbox never lets a program make such a link.
+//! - The broker has the supervisor's own rights. If the supervisor is root and the program gives its rights up, the broker
+//!   does not: run as an ordinary user. Root also has ways to change files without naming them.
+//! - A call that a signal interrupts before the broker has received it fails with `EINTR` in programs that asked for
+//!   that. It has not run, and running it again is right.
+//! - `sudo` and other programs with the set-user-id bit gain nothing inside, and programs that sandbox themselves with
+//!   namespaces or Landlock are told that there is no such thing.
 
 mod guard;
 #[cfg(target_os = "linux")]

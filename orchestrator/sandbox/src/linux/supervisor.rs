@@ -18,7 +18,7 @@ use super::launch::{self, FAILED, LISTENER, Step};
 use super::notify::Listener;
 use super::signals::Signals;
 use super::zones::Zones;
-use super::{keeper, landlock, mounts};
+use super::{keeper, landlock, mounts, probe::probe};
 use crate::{Exit, Guard, Jail, SandboxError, Unsupported};
 
 /// Runs `command` so that it and everything it starts can only make the changes that `guard` allows. Blocks until
@@ -28,6 +28,7 @@ use crate::{Exit, Guard, Jail, SandboxError, Unsupported};
 /// does not react to SIGINT, SIGTERM, SIGHUP and SIGQUIT: what a terminal sends reaches the program by itself, what was
 /// sent to this process alone is passed on. A process with other threads must block these signals there.
 pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<Exit, SandboxError> {
+    probe()?;
     let prepare = |what| move |source| SandboxError::Prepare { what, source };
     let mut places = vec![jail.root.as_path(), jail.git_dir.as_path()];
     places.extend(jail.protected.iter().map(PathBuf::as_path));

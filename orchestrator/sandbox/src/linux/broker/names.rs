@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::Answer;
@@ -25,6 +25,13 @@ fn judged<'p>(lanes: &[Lane<'p>]) -> Vec<&'p Path> {
 fn ends_in_dots(path: &[u8]) -> bool {
     let last = path.split(|byte| *byte == b'/').rfind(|part| !part.is_empty());
     matches!(last, Some(b"." | b".."))
+}
+
+/// Gives what was just made at `place` the bits that this process's own mask took away.
+fn set_mode(place: &Place, mode: Mode) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = rustix::fs::openat(&place.parent, place.name(), flags, Mode::empty())?;
+    rustix::fs::chmod(handle_path(&made), mode)
 }
 
 impl Session<'_> {
@@ -141,7 +148,7 @@ impl Session<'_> {
         let (mode, needs_more) = self.rules.umasks.apply(self.task, mode);
         rustix::fs::mkdirat(&place.parent, place.name(), mode)?;
         if needs_more {
-            rustix::fs::chmodat(&place.parent, place.name(), mode, AtFlags::SYMLINK_NOFOLLOW)?;
+            set_mode(&place, mode)?;
         }
         Ok(Answer::Done)
     }
@@ -166,7 +173,7 @@ impl Session<'_> {
         let (mode, needs_more) = self.rules.umasks.apply(self.task, mode);
         rustix::fs::mknodat(&place.parent, place.name(), kind, mode, device)?;
         if needs_more {
-            rustix::fs::chmodat(&place.parent, place.name(), mode, AtFlags::SYMLINK_NOFOLLOW)?;
+            set_mode(&place, mode)?;
         }
         Ok(Answer::Done)
     }

@@ -1,0 +1,98 @@
+//! Every way around that we know, each tried on a held file.
+//!
+//! An attack that changes nothing without the sandbox proves nothing, so each is first shown to work.
+
+mod python;
+mod shell;
+
+use crate::world::{Mode, Outcome, User, World, have, in_parallel};
+
+struct Attack {
+    name: &'static str,
+    needs: &'static [&'static str],
+    /// Run by someone outside, before.
+    setup: &'static str,
+    script: Script,
+}
+
+#[derive(Clone, Copy)]
+enum Script {
+    Shell(&'static str),
+    Python(&'static str),
+}
+
+const fn shell(name: &'static str, needs: &'static [&'static str], script: &'static str) -> Attack {
+    Attack { name, needs, setup: "", script: Script::Shell(script) }
+}
+
+const fn python(name: &'static str, script: &'static str) -> Attack {
+    Attack { name, needs: &["python3"], setup: "", script: Script::Python(script) }
+}
+
+impl Attack {
+    const fn after(self, setup: &'static str) -> Self {
+        Self { setup, ..self }
+    }
+
+    /// Runs it on a fresh checkout; true if anything that must not change did.
+    fn changes(&self, user: User, mode: Mode) -> (bool, Outcome) {
+        let world = World::new(user);
+        if !self.setup.is_empty() {
+            // Not waited for: it may leave a process behind on purpose.
+            world.sh(Mode::Bare, &format!("({}) >/dev/null 2>&1", self.setup));
+        }
+        let before = world.print();
+        let outcome = match self.script {
+            Script::Shell(script) => world.sh(mode, script),
+            Script::Python(script) => {
+                let script = format!("from kernel import *\n{script}");
+                Outcome::of(world.command(mode, "python3", &["-c", &script]).spawn().unwrap())
+            }
+        };
+        (world.print() != before, outcome)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finding {
+    Held,
+    /// The attack does nothing here even without a sandbox.
+    Harmless,
+    Broken,
+}
+
+fn try_attack(attack: &Attack, user: User) -> (Finding, String) {
+    if !have(attack.needs) || !attack.changes(user, Mode::Bare).0 {
+        return (Finding::Harmless, String::new());
+    }
+    match attack.changes(user, Mode::Sandboxed) {
+        (true, outcome) => (Finding::Broken, format!("got through\n{}{}", outcome.out, outcome.err)),
+        (false, Outcome { code: None, .. }) => (Finding::Broken, "did not end".to_owned()),
+        (false, outcome) if outcome.err.contains("supervise:") => (Finding::Broken, outcome.err),
+        (false, _) => (Finding::Held, String::new()),
+    }
+}
+
+/// As many as must really be tried for the test to mean something; the rest depends on installed programs.
+const AT_LEAST: usize = 120;
+
+#[test]
+fn no_known_attack_changes_a_held_file() {
+    let attacks: Vec<&Attack> = shell::SHELL.iter().chain(python::PYTHON).collect();
+    for user in User::all() {
+        let results = in_parallel(&attacks, |attack| try_attack(attack, user));
+        let named = |wanted: Finding| {
+            attacks
+                .iter()
+                .zip(&results)
+                .filter(move |(_, found)| found.0 == wanted)
+                .map(|(attack, found)| (attack.name, &found.1))
+        };
+        let held = named(Finding::Held).count();
+        let harmless: Vec<_> = named(Finding::Harmless).map(|(name, _)| name).collect();
+        let broken: Vec<_> = named(Finding::Broken).map(|(name, why)| format!("{name}: {why}")).collect();
+        println!("{user:?}: {held} attacks held, {} do nothing here: {harmless:?}", harmless.len());
+        assert!(broken.is_empty(), "{user:?}: {} attacks\n{}", broken.len(), broken.join("\n---\n"));
+        assert!(held >= AT_LEAST, "{user:?}: only {held} attacks were possible here");
+    }
+}

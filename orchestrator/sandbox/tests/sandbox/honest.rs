@@ -1,0 +1,116 @@
+//! Work that must go on as if there were no sandbox.
+
+use crate::world::{HELD, Mode, User, World, have, in_parallel};
+
+struct Work {
+    name: &'static str,
+    needs: &'static [&'static str],
+    /// Must succeed with and without the sandbox, and print the same.
+    script: &'static str,
+}
+
+const fn work(name: &'static str, needs: &'static [&'static str], script: &'static str) -> Work {
+    Work { name, needs, script }
+}
+
+#[rustfmt::skip]
+const WORK: &[Work] = &[
+    work("reads the held file", &[], "cat sub/held.txt; test -r sub/held.txt"),
+    work("creates files", &[], "echo a > new; echo b >> new; cat new; stat -c %a new"),
+    work("creates files with the caller's umask", &[], "umask 077; echo a > n1; mkdir d1; umask 002; echo b > n2; mkdir d2; mkfifo p; umask 0; echo c > n3; mkdir d3; stat -c '%n %a' n1 d1 n2 d2 p n3 d3"),
+    work("changes a free file", &[], "echo x >> free.txt; sed -i s/free/FREE/ free.txt; cat free.txt"),
+    work("makes and removes folders", &[], "mkdir -p a/b/c; touch a/b/c/f; rmdir a/b/c 2>/dev/null; rm -r a; mkdir -m 700 z; stat -c %a z; ls"),
+    work("moves files and folders", &[], "mkdir a; mv free.txt a/; mv a b; cat b/free.txt; mv -T b c; ls"),
+    work("moves out of the tree and back", &[], "mv free.txt $OUT/f; cat $OUT/f; mv $OUT/f back; cat back; ls $OUT"),
+    work("saves like an editor", &[], "cp -p free.txt .free.swp; echo more >> .free.swp; mv -f .free.swp free.txt; cat free.txt"),
+    work("links", &[], "ln free.txt hard; ln -s free.txt soft; echo x >> hard; echo y >> soft; cat free.txt; readlink soft"),
+    work("links within an ignored folder", &[], "echo a > ignored/a; ln ignored/a ignored/b; echo b >> ignored/b; cat ignored/a"),
+    work("changes modes", &[], "chmod 600 free.txt; chmod +x free.txt; stat -c %a free.txt; chmod u+w sub/other.txt"),
+    work("truncates", &[], "truncate -s 2 free.txt; cat free.txt; truncate -s 5 new; stat -c %s new"),
+    work("uses temporary files", &[], "f=$(mktemp); echo x > $f; cat $f; rm $f; d=$(mktemp -d); echo y > $d/y; cat $d/y; mkdir -p $d/a/b; mv $d/y $d/a/b/; rm -r $d"),
+    work("writes beside and above the tree", &[], "echo x > ../beside; mkdir -p ../n/m; echo y > ../n/m/f; mv ../beside ../n/; cat ../n/beside ../n/m/f; sed -i s/y/z/ ../n/m/f; chmod 600 ../n/m/f; cat ../n/m/f; rm -r ../n; echo h > ~/.file; cat ~/.file"),
+    work("uses pipes, here-documents and process substitution", &[], "echo a | tr a b; cat <<< c; cat <(echo d); echo e | tee >(cat >&2) 2>/dev/null"),
+    work("writes to devices", &[], "echo a > /dev/null; echo b > /dev/stderr; echo c > /dev/stdout; echo d > /dev/fd/1; cat /dev/null"),
+    work("uses a named pipe in the tree", &[], "mkfifo p; (echo through > p) & cat p; wait"),
+    work("reads a named pipe that is opened later", &[], "mkfifo p; cat p & sleep 0.1; echo late > p; wait"),
+    work("reopens its own descriptors", &[], "exec 3>free.txt; echo a > /proc/self/fd/3; cat free.txt; exec 4<.; echo b > /proc/self/fd/4/new; cat new"),
+    work("writes an unlinked file", &[], "exec 3<>tmp; rm tmp; echo a >&3; cat /proc/self/fd/3; echo b > /proc/self/fd/3; cat /proc/self/fd/3"),
+    work("goes on in a deleted folder", &[], "mkdir d; cd d; rmdir ../d; ! touch x 2>/dev/null; echo ok"),
+    work("gets ordinary errors", &[], "for f in nowhere/x / . sub free.txt/x; do ( : > $f ) 2>&1 | sed 's/.*: //'; done; mkdir sub 2>&1; rmdir sub 2>&1; rm sub 2>&1; mv nothing x 2>&1; ln free.txt sub/other.txt 2>&1; true"),
+    work("commits", &["git"], "echo x > new; git add new free.txt; git commit -qm second; git log --format=%s; git status --short"),
+    work("branches and tags", &["git"], "git branch b; git tag t; git branch --list; git tag; git update-ref -d refs/heads/b; git branch --list"),
+    work("commits an edit of a free file only", &["git"], "echo x >> free.txt; git commit -qm edit -- free.txt; git show --stat --format=%s; git gc -q; git fsck"),
+    work("clones from and to elsewhere", &["git"], "git clone -q . $OUT/clone; ls $OUT/clone; cd $OUT/clone; echo x > y; git add y; git commit -qm y; git log --format=%s"),
+    work("checks out a free file", &["git"], "echo x > free.txt; git checkout -q -- free.txt; cat free.txt"),
+    work("python writes, renames, deletes", &["python3"], "python3 -c \"
+import os, tempfile, shutil, pathlib
+open('a', 'w').write('1'); os.replace('a', 'b'); print(open('b').read()); os.remove('b')
+with tempfile.NamedTemporaryFile(dir='.') as f: f.write(b'x'); f.flush(); print(os.path.getsize(f.name))
+with tempfile.TemporaryFile(dir='.') as f: f.write(b'x'); f.seek(0); print(f.read())
+os.makedirs('x/y/z'); pathlib.Path('x/y/z/f').write_text('t'); shutil.copytree('x', 'w'); shutil.rmtree('x'); print(sorted(os.listdir('w/y/z')))
+fd = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o644); os.write(fd, b'named'); os.link('/proc/self/fd/%d' % fd, 'named', follow_symlinks=True); print(open('named').read())
+try: open('nowhere/x', 'w')
+except FileNotFoundError as e: print(e)
+try: os.open('free.txt', os.O_CREAT | os.O_EXCL)
+except FileExistsError as e: print(e)
+\""),
+    work("python in parallel", &["python3"], "python3 -c \"
+import concurrent.futures as c
+def w(i):
+    for j in range(20): open('f%d.%d' % (i, j), 'w').write(str(j))
+with c.ThreadPoolExecutor(16) as p: list(p.map(w, range(16)))
+with c.ProcessPoolExecutor(4) as p: list(p.map(w, range(16, 32)))
+import glob; print(len(glob.glob('f*.*')))
+\""),
+    work("binds a socket in the tree", &["python3"], "python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.bind('sock'); print(open)\" > /dev/null; test -S sock && echo bound"),
+    // A call that the broker has not received yet may be interrupted; one that it has runs to its end, once.
+    work("calls interrupted by signals run once", &["python3"], "python3 -c \"
+import os, signal
+signal.signal(signal.SIGALRM, lambda *a: None); signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+def once(f, *a):
+    while True:
+        try: return f(*a)
+        except InterruptedError: pass
+for i in range(300):
+    once(os.mkdir, 'd'); once(os.rename, 'd', 'e'); once(os.rmdir, 'e'); once(open, 'f', 'x').close(); once(os.unlink, 'f')
+signal.setitimer(signal.ITIMER_REAL, 0); print('once')
+\""),
+    work("vim saves", &["vim"], "vim -u NONE -es -c '%s/free/VIM/' -c wq free.txt; cat free.txt"),
+    work("patches", &["patch"], "printf -- '--- a/free.txt\\n+++ b/free.txt\\n@@ -1 +1 @@\\n-free\\n+patched\\n' | patch -sp1; cat free.txt"),
+    work("unpacks archives", &["tar"], "mkdir -p t/u; echo 1 > t/u/1; ln -s 1 t/u/2; chmod 555 t/u/1; tar cf $OUT/t.tar t; rm -rf t; tar xf $OUT/t.tar; ls -l t/u | awk '{print $1, $NF}'"),
+    work("compiles", &["gcc"], "echo 'int main(){return 3;}' > m.c; gcc -o m m.c; ./m; echo $?"),
+    work("makes", &["make"], "printf 'a: b\\n\\tcp b a\\nb:\\n\\techo b > b\\n' > Makefile; make -s; cat a"),
+    work("runs node", &["node"], "node -e \"const f=require('fs');f.mkdirSync('n/m',{recursive:true});f.writeFileSync('n/m/f','x');f.renameSync('n/m/f','n/g');console.log(f.readFileSync('n/g','utf8'));f.rmSync('n',{recursive:true})\""),
+    work("uses a database", &["sqlite3"], "sqlite3 d.db 'pragma journal_mode=wal; create table t(a); insert into t values(1); select * from t'"),
+    work("debugs its own children", &["strace"], "strace -o $OUT/trace true; grep -c execve $OUT/trace"),
+    work("signals its own children", &[], "sleep 9 & kill $!; wait $!; echo $?"),
+    work("passes exit codes on", &[], "(exit 3); echo $?; sh -c 'kill -TERM $$'; echo $?"),
+];
+
+fn check(work: &Work, user: User) -> Result<(), String> {
+    if !have(work.needs) {
+        return Ok(());
+    }
+    let run = |mode| {
+        let world = World::new(user);
+        let before = world.read(HELD);
+        let outcome = world.sh(mode, &format!("set -o pipefail\n{}", work.script));
+        assert_eq!(world.read(HELD), before, "{}: honest work leaves the held file alone", work.name);
+        (outcome.code, outcome.out.replace(&*world.base().to_string_lossy(), "BASE"), outcome.err)
+    };
+    let (bare, sandboxed) = (run(Mode::Bare), run(Mode::Sandboxed));
+    if (&bare.0, &bare.1) == (&sandboxed.0, &sandboxed.1) {
+        return Ok(());
+    }
+    Err(format!("{}:\n without: {bare:?}\n    with: {sandboxed:?}", work.name))
+}
+
+#[test]
+fn honest_work_is_not_disturbed() {
+    for user in User::all() {
+        let results = in_parallel(WORK, |work| check(work, user));
+        let broken: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+        println!("{user:?}: {} of {} kinds of work pass", WORK.len() - broken.len(), WORK.len());
+        assert!(broken.is_empty(), "{user:?}: {}\n{}", broken.len(), broken.join("\n"));
+    }
+}

@@ -1,0 +1,141 @@
+//! How a tree lives and ends.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::world::{HELD, Mode, Outcome, User, World};
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// True while `pid` runs; a dead process that nobody collected counts as gone.
+fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
+fn signal(name: &str, pid: u32) {
+    assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+fn pids(file: &Path) -> Vec<String> {
+    fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn exit_codes_and_signals_come_back() {
+    let world = World::new(User::Myself);
+    assert_eq!(world.sh(Mode::Sandboxed, "exit 7").code, Some(7));
+    assert_eq!(world.sh(Mode::Sandboxed, "kill -KILL $$").code, Some(128 + 9));
+    let missing =
+        Outcome::of(world.command::<&str>(Mode::Sandboxed, "/no/such/program", &[]).spawn().unwrap());
+    assert_eq!(missing.code, Some(126));
+    assert!(missing.err.contains("cannot start the program: No such file or directory"), "{}", missing.err);
+}
+
+#[test]
+fn a_refusal_is_one_line_on_the_programs_standard_error() {
+    let world = World::new(User::Myself);
+    let outcome = world.sh(Mode::Sandboxed, "tee sub/held.txt < /dev/null");
+    let line = format!("mala: `{HELD}` is held by someone else");
+    assert_eq!(outcome.err.lines().filter(|found| *found == line).count(), 1, "{}", outcome.err);
+    assert!(outcome.err.contains("Permission denied"), "{}", outcome.err);
+    let outcome = world.sh(Mode::Sandboxed, "echo x > .git/hooks/pre-commit");
+    assert!(outcome.err.contains("`.git/hooks/pre-commit` is protected"), "{}", outcome.err);
+}
+
+#[test]
+fn a_full_standard_error_holds_nobody_up() {
+    let world = World::new(User::Myself);
+    let script =
+        "mkfifo $OUT/p; exec 3<>$OUT/p; dd if=/dev/zero bs=65536 count=1 status=none >&3; python3 -c '
+try: open(\"sub/held.txt\", \"w\")
+except PermissionError: print(\"refused\")' 2>&3";
+    assert_eq!(world.sh(Mode::Sandboxed, script).out, "refused\n");
+}
+
+#[test]
+fn daemons_end_with_the_tree() {
+    let world = World::new(User::Myself);
+    let outcome = world.sh(
+        Mode::Sandboxed,
+        "for i in 1 2 3; do (setsid sh -c 'echo $$ >> $OUT/pids; (sleep 60; true) & echo $! >> $OUT/pids; wait' \
+         >/dev/null 2>&1 &) ; done; while test $(wc -l < $OUT/pids || echo 0) -lt 6; do sleep 0.01; done 2>/dev/null",
+    );
+    assert_eq!(outcome.code, Some(0), "{}", outcome.err);
+    let daemons = pids(&world.base().join("out/pids"));
+    assert_eq!(daemons.len(), 6);
+    assert_eq!(daemons.iter().filter(|pid| is_alive(pid)).count(), 0, "gone before `run` returned");
+}
+
+#[test]
+fn a_tree_ends_with_its_supervisor() {
+    let world = World::new(User::Myself);
+    let script = "echo $$ >> $OUT/pids; (setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >> $OUT/pids; \
+                  while :; do echo x > sub/held.txt; echo x > new.txt; done' >/dev/null 2>&1 &); sleep 60";
+    let mut command = world.command(Mode::Sandboxed, "bash", &["-c", script]);
+    let mut supervisor = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let file = world.base().join("out/pids");
+    wait_for("both processes run", || pids(&file).len() == 2 && world.root().join("new.txt").exists());
+    let before = world.print();
+    signal("-KILL", supervisor.id());
+    supervisor.wait().unwrap();
+    wait_for("the tree is gone", || !pids(&file).iter().any(|pid| is_alive(pid)));
+    assert!(world.print() == before);
+}
+
+#[test]
+fn signals_to_the_supervisor_reach_the_program() {
+    let world = World::new(User::Myself);
+    for (name, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1), ("-QUIT", 3)] {
+        let script =
+            "trap 'echo got; exit 9' INT TERM HUP QUIT; echo > $OUT/ready; while :; do sleep 0.01; done";
+        let ready = world.base().join("out/ready");
+        let mut command = world.command(Mode::Sandboxed, "bash", &["-c", script]);
+        let supervisor = command.process_group(0).spawn().unwrap();
+        wait_for("the program runs", || ready.exists());
+        signal(name, supervisor.id());
+        let outcome = Outcome::of(supervisor);
+        assert_eq!((outcome.code, outcome.out.as_str()), (Some(9), "got\n"), "{name} {number}");
+        fs::remove_file(ready).unwrap();
+    }
+}
+
+#[test]
+fn a_sandbox_in_a_sandbox_says_so() {
+    let world = World::new(User::Myself);
+    let outcome = world.sh(Mode::Sandboxed, "../supervise $ROOT sub/held.txt true");
+    assert_eq!(outcome.code, Some(126));
+    assert!(outcome.err.contains("already inside a sandbox"), "{}", outcome.err);
+}
+
+#[test]
+fn standard_streams_into_the_tree_are_refused() {
+    let world = World::new(User::Myself);
+    let stdout = fs::File::create(world.root().join("log")).unwrap();
+    let mut command = world.command::<&str>(Mode::Sandboxed, "true", &[]);
+    let mut child = command.stdout(stdout).spawn().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(126));
+}
+
+#[test]
+fn descriptors_of_the_supervisor_are_not_inherited() {
+    let world = World::new(User::Myself);
+    let outcome =
+        world.sh(Mode::Bare, "exec 7>>sub/held.txt; ../supervise $ROOT sub/held.txt ls /proc/self/fd");
+    assert_eq!(outcome.out, "0\n1\n2\n3\n");
+}
+
+#[test]
+fn this_machine_can_enforce() {
+    let support = mala_sandbox::probe().unwrap();
+    assert!(support.landlock >= 2);
+}
