@@ -37,7 +37,7 @@ pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<E
     denied.extend(aliases.iter().map(|alias| alias.mounted_at.clone()));
     let rules = landlock::rules(&jail.root, &denied).map_err(prepare("making the Landlock rules"))?;
     let zones = Zones::new(jail, aliases, rules.granted);
-    let broker = Broker::new(zones, guard).map_err(prepare("making the broker"))?;
+    let broker = Broker::new(zones, guard);
 
     let signals = Signals::take().map_err(prepare("taking over signals"))?;
     let (control, far_end) = control_pair().map_err(prepare("making a socket"))?;

@@ -93,6 +93,30 @@ fn a_tree_ends_with_its_supervisor() {
 }
 
 #[test]
+fn a_tree_without_its_keeper_cannot_write() {
+    let world = World::new(User::Myself);
+    let script = "(setsid bash -c 'echo $BASHPID > $OUT/pids; for i in {1..500}; do sleep 0.01; echo x > sub/held.txt; \
+                  echo $i > new.txt; done' >/dev/null 2>&1 &); sleep 60";
+    let mut command = world.command(Mode::Sandboxed, "bash", &["-c", script]);
+    let supervisor = command.spawn().unwrap();
+    wait_for("the daemon writes", || world.root().join("new.txt").exists());
+    let before = world.print();
+    let id = supervisor.id();
+    let keeper = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    signal("-KILL", keeper.trim().parse().unwrap());
+    let outcome = Outcome::of(supervisor);
+    assert_eq!(outcome.code, Some(126));
+    assert!(outcome.err.contains("the process that keeps the tree was killed"), "{}", outcome.err);
+    let last = world.read("new.txt");
+    std::thread::sleep(Duration::from_millis(100));
+    let daemon = pids(&world.base().join("out/pids"));
+    assert!(is_alive(&daemon[0]));
+    assert_eq!(world.read("new.txt"), last);
+    assert!(world.print() == before);
+    signal("-KILL", daemon[0].parse().unwrap());
+}
+
+#[test]
 fn signals_to_the_supervisor_reach_the_program() {
     let world = World::new(User::Myself);
     for (name, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1), ("-QUIT", 3)] {

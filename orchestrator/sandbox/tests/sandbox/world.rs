@@ -54,8 +54,6 @@ impl World {
     pub(crate) fn new(user: User) -> Self {
         let world = Self { dir: tempfile::Builder::new().prefix("mala-").tempdir().unwrap(), user };
         fs::set_permissions(world.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let supervise = world.base().join("supervise");
-        fs::copy(env!("CARGO_BIN_EXE_supervise"), supervise).unwrap();
         for folder in ["repo/sub", "repo/ignored", "out", "home"] {
             fs::create_dir_all(world.base().join(folder)).unwrap();
         }
@@ -63,9 +61,14 @@ impl World {
         world.write("free.txt", "free\n");
         world.write("sub/other.txt", "other\n");
         world.write(".gitignore", "ignored/\n");
-        let git = "git init -q -b main && git add -A && git commit -qm first && git branch other";
-        let setup =
-            Command::new("sh").args(["-c", git]).envs(world.variables()).current_dir(world.root()).output();
+        // Copied by another process: a program that this one has open for writing could not be started.
+        let setup = "git init -q -b main && git add -A && git commit -qm first && git branch other && cp $SUPERVISE ..";
+        let setup = Command::new("sh")
+            .args(["-c", setup])
+            .env("SUPERVISE", env!("CARGO_BIN_EXE_supervise"))
+            .envs(world.variables())
+            .current_dir(world.root())
+            .output();
         assert!(setup.unwrap().status.success());
         // Not what git has, so that git would change it.
         world.write(HELD, "held by someone else\n");

@@ -1,26 +1,25 @@
 //! The broker: threads that receive calls and answer them.
 //!
-//! One thread at a time leads: it waits for the next call. Having one, it lets another lead and answers the call itself,
-//! however long that takes. So calls are received at once, which matters because a signal interrupts those that are
-//! not, and an answer never changes threads. When nobody is left to lead, the pool grows.
+//! Every thread waits for a call, answers it, and waits again, so an answer never changes threads. Calls must be
+//! received at once, because a signal interrupts those that are not: when a call leaves nobody waiting for the next
+//! one, the pool grows.
 
 mod call;
 mod inode;
 mod names;
 mod open;
 mod session;
+mod wake;
 
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
 
 use self::session::Session;
 use super::links::Links;
@@ -29,12 +28,14 @@ use super::task::Umasks;
 use super::zones::Zones;
 use crate::Guard;
 
-/// Threads at the start: one leads, the others wait to.
+/// Threads at the start.
 const AT_FIRST: usize = 3;
 /// More calls than this wait in the kernel.
 const AT_MOST: usize = 64;
 /// How long `stop` waits for answers that nobody needs any more.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long threads have to end by themselves before they are interrupted.
+const GRACE: Duration = Duration::from_millis(20);
 
 /// What every answer needs.
 pub(crate) struct Rules {
@@ -57,44 +58,41 @@ pub(crate) enum Answer {
 
 pub(crate) struct Broker {
     rules: Arc<Rules>,
-    stopped: OwnedFd,
-    /// Closing it stops the threads.
-    stopper: Mutex<Option<OwnedFd>>,
     pool: Mutex<Option<Arc<Pool>>>,
 }
 
 impl Broker {
-    pub(crate) fn new(zones: Zones, guard: Arc<dyn Guard>) -> io::Result<Self> {
-        let (stopped, stopper) = pipe_with(PipeFlags::CLOEXEC)?;
+    pub(crate) fn new(zones: Zones, guard: Arc<dyn Guard>) -> Self {
         let rules = Rules { zones, guard, links: Links::default(), umasks: Umasks::new() };
-        let stopper = Mutex::new(Some(stopper));
-        Ok(Self { rules: Arc::new(rules), stopped, stopper, pool: Mutex::default() })
+        Self { rules: Arc::new(rules), pool: Mutex::default() }
     }
 
     /// Starts to answer.
     pub(crate) fn serve(&self, listener: Listener) {
-        let Ok(stopped) = self.stopped.try_clone() else { return };
         let pool = Arc::new(Pool {
             rules: Arc::clone(&self.rules),
             listener,
-            stopped,
-            lead: Mutex::default(),
+            stopping: AtomicBool::new(false),
             idle: AtomicUsize::new(0),
-            threads: Mutex::new(0),
+            threads: Mutex::default(),
             ended: Condvar::new(),
         });
         for _ in 0..AT_FIRST {
             pool.grow();
         }
-        *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool);
+        *lock(&self.pool) = Some(pool);
     }
 
     /// Ends the threads, and waits for them.
     pub(crate) fn stop(&self) {
-        drop(self.stopper.lock().unwrap_or_else(PoisonError::into_inner).take());
-        if let Some(pool) = self.pool.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            let threads = pool.threads.lock().unwrap_or_else(PoisonError::into_inner);
-            drop(pool.ended.wait_timeout_while(threads, PATIENCE, |threads| *threads > 0));
+        let Some(pool) = lock(&self.pool).take() else { return };
+        pool.stopping.store(true, Ordering::SeqCst);
+        let deadline = Instant::now() + PATIENCE;
+        let mut threads = lock(&pool.threads);
+        while !threads.is_empty() && Instant::now() < deadline {
+            let waited = pool.ended.wait_timeout_while(threads, GRACE, |threads| !threads.is_empty());
+            threads = waited.unwrap_or_else(PoisonError::into_inner).0;
+            wake::interrupt(&threads);
         }
     }
 }
@@ -105,74 +103,62 @@ impl Drop for Broker {
     }
 }
 
+/// A thread that panicked left nothing half done behind these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct Pool {
     rules: Arc<Rules>,
     listener: Listener,
-    stopped: OwnedFd,
-    lead: Mutex<()>,
-    /// Threads that lead or wait to.
+    stopping: AtomicBool,
+    /// Threads that wait for a call.
     idle: AtomicUsize,
-    threads: Mutex<usize>,
+    threads: Mutex<Vec<wake::Thread>>,
     ended: Condvar,
 }
 
 impl Pool {
     fn grow(self: &Arc<Self>) {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if *threads >= AT_MOST {
+        if lock(&self.threads).len() >= AT_MOST {
             return;
         }
         let pool = Arc::clone(self);
         self.idle.fetch_add(1, Ordering::SeqCst);
         // A thread that cannot be made is one less: the others go on.
-        match thread::Builder::new().name("mala-broker".to_owned()).spawn(move || pool.work()) {
-            Ok(_detached) => *threads += 1,
-            Err(_none_left) => {
-                self.idle.fetch_sub(1, Ordering::SeqCst);
-            }
+        if thread::Builder::new().name("mala-broker".to_owned()).spawn(move || pool.work()).is_err() {
+            self.idle.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
     fn work(self: Arc<Self>) {
-        loop {
-            let request = {
-                let _lead = self.lead.lock().unwrap_or_else(PoisonError::into_inner);
-                self.next()
-            };
-            let others = self.idle.fetch_sub(1, Ordering::SeqCst) - 1;
-            let Some(request) = request else { break };
-            if others == 0 {
+        let this_thread = wake::Thread::this();
+        lock(&self.threads).push(this_thread);
+        while let Some(request) = self.next() {
+            if self.idle.fetch_sub(1, Ordering::SeqCst) == 1 {
                 self.grow();
             }
             self.answer(&request);
             self.idle.fetch_add(1, Ordering::SeqCst);
         }
-        *self.threads.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        lock(&self.threads).retain(|thread| *thread != this_thread);
         self.ended.notify_all();
     }
 
     /// The next call; none if there will be no more.
     fn next(&self) -> Option<Request> {
-        loop {
-            let mut polled =
-                [PollFd::new(&self.listener, PollFlags::IN), PollFd::new(&self.stopped, PollFlags::empty())];
-            match poll(&mut polled, None) {
-                Ok(_) => {}
-                Err(Errno::INTR) => continue,
-                Err(_) => return None,
+        while !self.stopping.load(Ordering::SeqCst) {
+            if let Ok(request) = self.listener.receive() {
+                return Some(request);
             }
-            if !polled[1].revents().is_empty() {
-                return None;
-            }
-            let (calls, over) = (PollFlags::IN, PollFlags::HUP | PollFlags::ERR);
-            if polled[0].revents().contains(calls) {
-                if let Ok(request) = self.listener.receive() {
-                    return Some(request);
-                }
-            } else if polled[0].revents().intersects(over) {
+            // That caller is gone, or all are.
+            let mut polled = [PollFd::new(&self.listener, PollFlags::IN)];
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            if poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::HUP) {
                 return None;
             }
         }
+        None
     }
 
     fn answer(&self, request: &Request) {
