@@ -1,6 +1,6 @@
 //! What the sandbox asks and what it is told.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,23 @@ pub trait Guard: Send + Sync {
     /// True for paths of the tree, relative to its root, that need no lock: those that git ignores. Must stay the
     /// same answer for the same path while the agent runs, or hard links between both kinds could be missed.
     fn is_exempt(&self, path: &Path) -> bool;
+
+    /// May this program start? For programs whose whole purpose can be told from their arguments. Whatever the answer,
+    /// each of its changes is judged, so a caller that swaps the arguments in the last moment has gained nothing.
+    fn judge_start(&self, _start: &Start<'_>) -> Ruling {
+        Ruling::Allow
+    }
+}
+
+/// A program about to start.
+#[derive(Debug)]
+pub struct Start<'a> {
+    /// The thread that made the call.
+    pub pid: u32,
+    /// File name of the program, without its folder.
+    pub program: &'a OsStr,
+    /// Its arguments, the first of which is its own name; very long lists are cut off.
+    pub args: &'a [OsString],
 }
 
 /// One attempted change.

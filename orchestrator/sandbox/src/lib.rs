@@ -70,7 +70,7 @@ mod linux;
 #[cfg(not(target_os = "linux"))]
 mod other;
 
-pub use guard::{Action, Attempt, Exit, Guard, Jail, Ruling, SandboxError, Support, Unsupported};
+pub use guard::{Action, Attempt, Exit, Guard, Jail, Ruling, SandboxError, Start, Support, Unsupported};
 #[cfg(target_os = "linux")]
 pub use linux::{probe, run};
 #[cfg(not(target_os = "linux"))]

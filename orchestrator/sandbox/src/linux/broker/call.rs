@@ -69,6 +69,11 @@ pub(crate) enum Call {
     Umask {
         mask: u32,
     },
+    /// A program starts. Both are addresses.
+    Exec {
+        path: u64,
+        args: u64,
+    },
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the kernel takes the lower half of these registers")]
@@ -102,6 +107,8 @@ impl Call {
             libc::SYS_fchmodat => Self::Chmod { at: at(0), mode: uint(a[2]), flags: 0 },
             SYS_FCHMODAT2 => Self::Chmod { at: at(0), mode: uint(a[2]), flags: int(a[3]) },
             libc::SYS_umask => Self::Umask { mask: uint(a[0]) },
+            libc::SYS_execve => Self::Exec { path: a[0], args: a[1] },
+            libc::SYS_execveat => Self::Exec { path: a[1], args: a[2] },
             #[cfg(target_arch = "x86_64")]
             number => return Self::older(number, a),
             #[cfg(not(target_arch = "x86_64"))]

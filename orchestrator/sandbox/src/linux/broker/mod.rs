@@ -5,6 +5,7 @@
 //! one, the pool grows.
 
 mod call;
+mod exec;
 mod inode;
 mod names;
 mod open;

@@ -63,6 +63,7 @@ impl<'a> Session<'a> {
                 self.rules.umasks.changes(self.task, mask);
                 Ok(Answer::Proceed)
             }
+            Call::Exec { path, args } => self.exec(path, args),
         }
     }
 

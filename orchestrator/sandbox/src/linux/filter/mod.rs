@@ -94,8 +94,7 @@ const fn unsupported(call: c_long) -> Rule {
     Rule { call, cases: &[(When::Always, Verdict::Errno(libc::EOPNOTSUPP))] }
 }
 
-/// The rules that are the same on every architecture. The exec gate will add `execve` and `execveat` here: the
-/// supervisor already listens before the first program starts.
+/// The rules that are the same on every architecture. The supervisor listens before the first program starts.
 const COMMON: &[Rule] = &[
     Rule {
         call: libc::SYS_openat,
@@ -114,6 +113,8 @@ const COMMON: &[Rule] = &[
     notify(libc::SYS_fchmodat),
     notify(SYS_FCHMODAT2),
     notify(libc::SYS_umask),
+    notify(libc::SYS_execve),
+    notify(libc::SYS_execveat),
     // Programs fall back to ordinary calls, which are seen.
     absent(libc::SYS_io_uring_setup),
     absent(libc::SYS_io_uring_enter),
