@@ -18,17 +18,26 @@ use crate::ui::Ui;
 pub(crate) struct Context {
     pub(crate) cwd: PathBuf,
     pub(crate) ui: Ui,
+    /// Set inside an agent's process tree: whoever is asked for there, this is who acts.
+    pub(crate) supervised: Option<Party>,
 }
 
 impl Context {
-    pub(crate) fn new(directory: Option<&Path>, ui: Ui) -> Result<Self, CliError> {
-        let here = env::current_dir()?;
-        let Some(directory) = directory else { return Ok(Self { cwd: here, ui }) };
-        let cwd = here.join(directory);
+    /// A context for a command that was typed in the folder `here`.
+    pub(crate) fn new(
+        here: PathBuf,
+        directory: Option<&Path>,
+        ui: Ui,
+        supervised: Option<Party>,
+    ) -> Result<Self, CliError> {
+        let cwd = match directory {
+            Some(directory) => here.join(directory),
+            None => here,
+        };
         if !cwd.is_dir() {
-            return Err(CliError::usage(format!("`{}` is not a folder", directory.display())));
+            return Err(CliError::usage(format!("`{}` is not a folder", cwd.display())));
         }
-        Ok(Self { cwd, ui })
+        Ok(Self { cwd, ui, supervised })
     }
 
     pub(crate) fn scope(&self) -> Result<Scope, CliError> {
@@ -109,10 +118,11 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn agent(&self) -> Result<AgentId, CliError> {
-        match &self.agent {
-            Some(agent) => Ok(agent.clone()),
-            None => {
+    pub(crate) fn agent(&self, context: &Context) -> Result<AgentId, CliError> {
+        match (&context.supervised, &self.agent) {
+            (Some(party), _) => Ok(party.agent.clone()),
+            (None, Some(agent)) => Ok(agent.clone()),
+            (None, None) => {
                 let session = session()?;
                 Ok(AgentId::new(format!("{}-{}", session.name, session.pid))?)
             }
@@ -120,12 +130,20 @@ impl Caller {
     }
 
     /// The agent, with the process its locks live with: the one named, or the session of the caller.
-    pub(crate) fn party(&self, owner_pid: Option<u32>, issue: Option<IssueId>) -> Result<Party, CliError> {
+    pub(crate) fn party(
+        &self,
+        context: &Context,
+        owner_pid: Option<u32>,
+        issue: Option<IssueId>,
+    ) -> Result<Party, CliError> {
+        if let Some(party) = &context.supervised {
+            return Ok(Party { issue: issue.or_else(|| party.issue.clone()), ..party.clone() });
+        }
         let owner: Owner = match owner_pid {
             Some(pid) => Process::find(pid).ok_or(StoreError::NoProcess { pid })?.owner(),
             None => session()?.owner(),
         };
-        Ok(Party { agent: self.agent()?, owner, supervised: false, issue, run: None })
+        Ok(Party { agent: self.agent(context)?, owner, supervised: false, issue, run: None })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::error::Error as StdError;
 use std::io;
-use std::process::ExitCode;
 
 use mala_config::{ConfigError, DurationError};
 use mala_core::NameError;
@@ -10,6 +9,7 @@ use mala_core::claim::TargetError;
 use mala_core::key::KeyError;
 use mala_core::pattern::PatternError;
 use mala_core::scope::ScopeError;
+use mala_sandbox::SandboxError;
 use mala_store::StoreError;
 use serde::Serialize;
 
@@ -28,6 +28,20 @@ pub(crate) enum Kind {
 /// The exit code of an answer that is a no.
 pub(crate) const REFUSED: u8 = 1;
 
+/// What a command ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Code(pub(crate) u8);
+
+impl Code {
+    pub(crate) const SUCCESS: Self = Self(0);
+}
+
+impl From<u8> for Code {
+    fn from(code: u8) -> Self {
+        Self(code)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct CliError {
     pub(crate) kind: Kind,
@@ -44,6 +58,10 @@ impl CliError {
         Self::new(Kind::Usage, source)
     }
 
+    pub(crate) fn refused(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::new(Kind::Refused, source)
+    }
+
     pub(crate) fn failed(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::new(Kind::Failed, source)
     }
@@ -54,8 +72,8 @@ impl CliError {
         self
     }
 
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self.kind {
+    pub(crate) fn exit_code(&self) -> Code {
+        Code(match self.kind {
             Kind::Refused => REFUSED,
             Kind::Usage => 2,
             Kind::Failed => 3,
@@ -78,6 +96,13 @@ impl CliError {
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         Self::failed(error)
+    }
+}
+
+impl From<SandboxError> for CliError {
+    fn from(error: SandboxError) -> Self {
+        let is_usage = matches!(error, SandboxError::Start(_) | SandboxError::StreamInTree { .. });
+        Self::new(if is_usage { Kind::Usage } else { Kind::Failed }, error)
     }
 }
 

@@ -5,6 +5,9 @@
 
 mod commands;
 mod context;
+#[cfg_attr(not(target_os = "linux"), path = "desk_elsewhere.rs")]
+mod desk;
+mod enforce;
 mod error;
 mod json;
 mod ui;
@@ -16,6 +19,8 @@ use clap::{CommandFactory, Parser};
 
 use commands::Command;
 use context::Context;
+use error::{CliError, Code};
+use mala_store::Party;
 use ui::Ui;
 
 /// Runs several coding agents in one git checkout and keeps them from hurting each other.
@@ -46,15 +51,31 @@ struct Global {
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let ui = Ui::new(cli.global.json);
-    let outcome = Context::new(cli.global.directory.as_deref(), ui)
-        .and_then(|context| commands::run(cli.command, &context));
-    match outcome {
-        Ok(code) => code,
-        Err(error) if error.is_closed_pipe() => ExitCode::SUCCESS,
-        Err(error) => {
-            ui.error(&error);
-            error.exit_code()
+    let code = match desk::supervisor_of(&cli.command) {
+        // Inside an agent's process tree the supervisor acts: nothing in there may touch the store.
+        Some(supervisor) => desk::ask(&supervisor),
+        None => std::env::current_dir().map_err(CliError::from).map(|here| cli.run(here, Ui::new, None)),
+    };
+    let code = code.unwrap_or_else(|error| {
+        Ui::new(false).error(&error);
+        error.exit_code()
+    });
+    ExitCode::from(code.0)
+}
+
+impl Cli {
+    /// Runs a command that was typed in the folder `here`.
+    fn run(self, here: PathBuf, ui: impl FnOnce(bool) -> Ui, supervised: Option<Party>) -> Code {
+        let ui = ui(self.global.json);
+        let outcome = Context::new(here, self.global.directory.as_deref(), ui.clone(), supervised)
+            .and_then(|context| commands::run(self.command, &context));
+        match outcome {
+            Ok(code) => code,
+            Err(error) if error.is_closed_pipe() => Code::SUCCESS,
+            Err(error) => {
+                ui.error(&error);
+                error.exit_code()
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Showing things: answers on stdout, everything else on stderr, colour only on a terminal.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
@@ -19,54 +21,102 @@ pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
 pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
 
-/// How this invocation talks.
-#[derive(Debug, Clone, Copy)]
+/// How this invocation talks, and to whom.
+#[derive(Debug, Clone)]
 pub(crate) struct Ui {
     pub(crate) json: bool,
+    streams: Streams,
+}
+
+/// Where answers and remarks go.
+#[derive(Debug, Clone)]
+enum Streams {
+    /// To this process's own stdout and stderr.
+    Own,
+    /// To those of a process that asked this one to act for it.
+    Client(Arc<ClientStreams>),
+}
+
+/// Another process's stdout and stderr.
+#[derive(Debug)]
+pub(crate) struct ClientStreams {
+    pub(crate) out: File,
+    pub(crate) err: File,
 }
 
 impl Ui {
     pub(crate) fn new(json: bool) -> Self {
-        Self { json }
+        Self { json, streams: Streams::Own }
+    }
+
+    pub(crate) fn for_client(json: bool, streams: Arc<ClientStreams>) -> Self {
+        Self { json, streams: Streams::Client(streams) }
+    }
+
+    /// Where the answer goes; colour is taken out unless it is a terminal.
+    pub(crate) fn out(&self) -> Box<dyn Write> {
+        match &self.streams {
+            Streams::Own => Box::new(anstream::stdout()),
+            Streams::Client(streams) => stream_to(&streams.out),
+        }
+    }
+
+    /// Where remarks go.
+    pub(crate) fn err(&self) -> Box<dyn Write> {
+        match &self.streams {
+            Streams::Own => Box::new(anstream::stderr()),
+            Streams::Client(streams) => stream_to(&streams.err),
+        }
+    }
+
+    /// Whether a person reads the answer as it appears.
+    pub(crate) fn is_live(&self) -> bool {
+        match &self.streams {
+            Streams::Own => io::stdout().is_terminal(),
+            Streams::Client(streams) => streams.out.is_terminal(),
+        }
     }
 
     /// Gives the answer: `value` as JSON if that was asked for, else what `text` writes.
     pub(crate) fn answer(
-        self,
+        &self,
         value: &impl Serialize,
         text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), CliError> {
         if self.json {
             return self.json_line(value);
         }
-        let mut out = anstream::stdout().lock();
-        text(&mut out)?;
+        let mut shown = Vec::new();
+        text(&mut shown)?;
+        let mut out = self.out();
+        out.write_all(&shown)?;
         Ok(out.flush()?)
     }
 
     /// One JSON document on a line of its own.
-    pub(crate) fn json_line(self, value: &impl Serialize) -> Result<(), CliError> {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
-        out.write_all(b"\n")?;
+    pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), CliError> {
+        let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
+        line.push(b'\n');
+        let mut out = self.out();
+        out.write_all(&line)?;
         Ok(out.flush()?)
     }
 
     /// A remark that is not part of the answer.
-    pub(crate) fn note(self, label: &str, style: Style, text: &str) {
+    pub(crate) fn note(&self, label: &str, style: Style, text: &str) {
         // Nothing can be done about a closed stderr.
-        let _ = writeln!(anstream::stderr().lock(), "{style}{label}{style:#}: {text}");
+        let _ = writeln!(self.err(), "{style}{label}{style:#}: {text}");
     }
 
-    pub(crate) fn warning(self, text: &str) {
+    pub(crate) fn warning(&self, text: &str) {
         self.note("warning", YELLOW, text);
     }
 
-    pub(crate) fn hint(self, text: &str) {
+    pub(crate) fn hint(&self, text: &str) {
         self.note("hint", GREEN, text);
     }
 
-    pub(crate) fn error(self, error: &CliError) {
+    pub(crate) fn error(&self, error: &CliError) {
         let messages = error.messages();
         if self.json {
             let body = json!({ "error": { "kind": error.kind, "message": messages.join(": "), "hints": error.hints } });
@@ -85,15 +135,22 @@ impl Ui {
 
 impl Ui {
     /// A bad setting: in a file with the place shown, else in a line.
-    fn problem(self, problem: &Problem) {
+    fn problem(&self, problem: &Problem) {
         if problem.source_code().is_some() {
-            let _ = write!(anstream::stderr().lock(), "{}", rendered(problem));
+            let _ = write!(self.err(), "{}", rendered(problem));
             return;
         }
         self.note("error", RED, &problem.to_string());
         if let Some(help) = problem.help() {
             self.hint(&help.to_string());
         }
+    }
+}
+
+fn stream_to(file: &File) -> Box<dyn Write> {
+    match file.try_clone() {
+        Ok(file) => Box::new(anstream::AutoStream::auto(file)),
+        Err(_) => Box::new(io::sink()),
     }
 }
 

@@ -1,12 +1,10 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use mala_store::Extent;
 use serde_json::json;
 
 use super::status::{leftover_lines, leftovers_json};
 use crate::context::{Context, open};
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 
 /// Put away what dead agents left behind
 ///
@@ -25,7 +23,7 @@ pub(crate) struct CleanArgs {
     force: bool,
 }
 
-pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
     let mut store = open(&scope)?;
@@ -40,5 +38,5 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<ExitCode,
             lines => lines.iter().try_for_each(|line| writeln!(out, "{verb}: {line}")),
         }
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::SUCCESS)
 }

@@ -1,10 +1,9 @@
 use std::io;
-use std::process::ExitCode;
 
 use clap::Args;
 use clap_complete::Shell;
 
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 
 /// Print the completion script for a shell
 #[derive(Debug, Args)]
@@ -15,10 +14,10 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-pub(crate) fn cmd_completions(args: &CompletionsArgs) -> Result<ExitCode, CliError> {
+pub(crate) fn cmd_completions(args: &CompletionsArgs) -> Result<Code, CliError> {
     // Into memory first: the generator panics if its output goes away.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::command(), "mala", &mut script);
     io::Write::write_all(&mut io::stdout().lock(), &script)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::SUCCESS)
 }

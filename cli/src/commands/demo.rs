@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 use crate::ui::{BOLD, DIM, Ui};
 
 /// How long anything in the demo may take before it counts as broken.
@@ -27,12 +27,12 @@ pub(crate) struct DemoArgs {
     folder: Option<PathBuf>,
 }
 
-pub(crate) fn cmd_demo(args: &DemoArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(crate) fn cmd_demo(args: &DemoArgs, context: &Context) -> Result<Code, CliError> {
     let folder = match &args.folder {
         Some(folder) => context.cwd.join(folder),
         None => std::env::temp_dir().join(format!("mala-demo-{}", std::process::id())),
     };
-    let mut demo = Demo { ui: context.ui, folder, steps: Vec::new() };
+    let mut demo = Demo { ui: context.ui.clone(), folder, steps: Vec::new() };
     demo.make_repository()?;
     let mut alice = Session::start()?;
     let bob = Session::start()?;
@@ -167,7 +167,7 @@ impl Demo {
         outcome
     }
 
-    fn finish(mut self) -> Result<ExitCode, CliError> {
+    fn finish(mut self) -> Result<Code, CliError> {
         self.say("Nothing that happened is lost")?;
         self.mala(0, &[&["logs", "list"]])?;
         let folder = self.folder.display().to_string();
@@ -175,7 +175,7 @@ impl Demo {
         if self.ui.json {
             self.ui.json_line(&json!({ "folder": folder, "steps": self.steps }))?;
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(Code::SUCCESS)
     }
 
     fn command(&self, args: &[&str]) -> Command {

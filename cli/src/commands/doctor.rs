@@ -1,5 +1,5 @@
 use std::io::{self, Write};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use clap::Args;
 use mala_core::Scope;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::error::{CliError, REFUSED};
+use crate::error::{CliError, Code, REFUSED};
 use crate::ui::{GREEN, RED, YELLOW};
 
 /// Check what works here, and say how to mend what does not
@@ -47,7 +47,7 @@ impl Check {
     }
 }
 
-pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, CliError> {
     let mut checks = vec![check_git()];
     match context.scope() {
         Ok(scope) => {
@@ -63,7 +63,7 @@ pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<ExitCo
     checks.push(enforcement());
     let is_well = checks.iter().all(|check| check.status != Verdict::Fail);
     context.ui.answer(&json!({ "ok": is_well, "checks": checks }), |out| write_checks(out, &checks))?;
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+    Ok(if is_well { Code::SUCCESS } else { Code::from(REFUSED) })
 }
 
 fn check_git() -> Check {
@@ -112,12 +112,26 @@ fn check_store(scope: &Scope) -> Check {
 
 /// Says plainly what protects the user.
 fn enforcement() -> Check {
-    Check {
-        name: "enforcement",
-        status: Verdict::Warn,
-        detail: "locks bind those who ask for them; this version does not yet stop a program that writes without asking"
-            .to_owned(),
-        fix: Some("have every agent run `mala lock acquire` before it writes".to_owned()),
+    match mala_sandbox::probe() {
+        Ok(support) => {
+            let root = if support.is_root {
+                "; as an ordinary user it would be even safer than as root"
+            } else {
+                ""
+            };
+            let detail = format!(
+                "kernel: agents started by `mala exec` cannot change what others hold (Landlock {}, seccomp){root}; \
+                 locks bind everybody else who asks for them",
+                support.landlock
+            );
+            Check::ok("enforcement", detail)
+        }
+        Err(why) => Check {
+            name: "enforcement",
+            status: Verdict::Warn,
+            detail: format!("{why}; locks bind only those who ask for them"),
+            fix: Some("have every agent run `mala lock acquire` before it writes".to_owned()),
+        },
     }
 }
 

@@ -1,7 +1,6 @@
 //! `mala logs`: what happened.
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use mala_store::{Event, EventFilter, EventKind, Store};
 use serde_json::{Value, json};
 
 use crate::context::{Context, open};
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 use crate::ui::{DIM, plain};
 
 /// How often `tail --follow` asks whether there is anything new; the question costs microseconds.
@@ -85,13 +84,13 @@ impl FilterArgs {
     }
 }
 
-pub(crate) fn run(command: LogsCommand, context: &Context) -> Result<ExitCode, CliError> {
+pub(crate) fn run(command: LogsCommand, context: &Context) -> Result<Code, CliError> {
     match command {
         LogsCommand::List(args) => cmd_list(&args, context)?,
         LogsCommand::Show(args) => cmd_show(&args, context)?,
         LogsCommand::Tail(args) => cmd_tail(&args, context)?,
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::SUCCESS)
 }
 
 fn cmd_list(args: &ListArgs, context: &Context) -> Result<(), CliError> {

@@ -1,13 +1,12 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 
 /// Print the manual page, or write the pages of all commands
 #[derive(Debug, Args)]
@@ -20,12 +19,12 @@ pub(crate) struct ManArgs {
     out: Option<PathBuf>,
 }
 
-pub(crate) fn cmd_man(args: &ManArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(crate) fn cmd_man(args: &ManArgs, context: &Context) -> Result<Code, CliError> {
     let Some(folder) = &args.out else {
         let mut page = Vec::new();
         clap_mangen::Man::new(crate::command()).render(&mut page)?;
         io::stdout().lock().write_all(&page)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Code::SUCCESS);
     };
     let folder = context.cwd.join(folder);
     fs::create_dir_all(&folder)?;
@@ -34,5 +33,5 @@ pub(crate) fn cmd_man(args: &ManArgs, context: &Context) -> Result<ExitCode, Cli
     context
         .ui
         .answer(&json!({ "folder": shown }), |out| writeln!(out, "wrote the manual pages to {shown}"))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::SUCCESS)
 }

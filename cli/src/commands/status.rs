@@ -1,6 +1,5 @@
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
-use std::process::ExitCode;
 use std::thread;
 use std::time::Instant;
 
@@ -12,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::context::{Context, open};
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 use crate::json::{self, PathJson};
 use crate::ui::{BOLD, DIM, YELLOW, plain, span, table};
 
@@ -31,32 +30,31 @@ pub(crate) struct StatusArgs {
     all: bool,
 }
 
-pub(crate) fn cmd_status(args: &StatusArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(crate) fn cmd_status(args: &StatusArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
     let mut store = open(&scope)?;
     loop {
         let seen = store.data_version()?;
         let picture = Picture::take(&scope, &settings, &mut store, args.all)?;
-        if args.watch && !context.ui.json && io::stdout().is_terminal() {
+        if args.watch && !context.ui.json && context.ui.is_live() {
             // Clear the screen and go home.
-            anstream::stdout().write_all(b"\x1b[2J\x1b[H")?;
+            context.ui.out().write_all(b"\x1b[2J\x1b[H")?;
         }
         context.ui.answer(&picture.json(), |out| picture.write(out))?;
         if !args.watch {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(Code::SUCCESS);
         }
-        wait_for_change(&mut store, seen, &settings)?;
+        wait_for_change(&mut store, seen, &settings, context.ui.is_live())?;
     }
 }
 
 /// Returns when the store has changed, or, on a terminal, when the times shown are out of date.
-fn wait_for_change(store: &mut Store, seen: i64, settings: &Settings) -> Result<(), CliError> {
+fn wait_for_change(store: &mut Store, seen: i64, settings: &Settings, is_live: bool) -> Result<(), CliError> {
     let (pause, drawn) = (settings.status.refresh, Instant::now());
     loop {
         thread::sleep(pause);
-        let is_live = io::stdout().is_terminal() && drawn.elapsed() >= pause;
-        if is_live || store.data_version()? != seen {
+        if (is_live && drawn.elapsed() >= pause) || store.data_version()? != seen {
             return Ok(());
         }
     }

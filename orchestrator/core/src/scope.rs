@@ -80,6 +80,11 @@ impl Scope {
         self.common_dir.join(STATE_FOLDER)
     }
 
+    /// Git's common folder, canonical.
+    pub fn git_dir(&self) -> &Path {
+        &self.common_dir
+    }
+
     pub fn case(&self) -> Case {
         self.case
     }

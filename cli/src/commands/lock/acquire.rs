@@ -1,4 +1,3 @@
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,7 +8,7 @@ use serde_json::json;
 
 use super::{explain_conflicts, write_locks};
 use crate::context::{Caller, Context, Paths, open};
-use crate::error::{CliError, REFUSED};
+use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::ui::{RED, plain, span};
 
@@ -47,14 +46,14 @@ pub(crate) struct AcquireArgs {
     owner_pid: Option<u32>,
 }
 
-pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, args.overrides())?;
     let patience = args.patience(&settings)?;
     let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
     let request = Request {
         wants: context.wants(&scope, &args.paths, mode)?,
-        party: args.caller.party(args.owner_pid, args.issue)?,
+        party: args.caller.party(context, args.owner_pid, args.issue)?,
         ttl: settings.lock.ttl,
         reason: args.reason,
     };
@@ -68,7 +67,7 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<ExitCo
         Outcome::Granted(locks) => {
             let body = json!({ "granted": json::locks(&locks), "conflicts": [] });
             context.ui.answer(&body, |out| write_locks(out, "locked", &locks))?;
-            Ok(ExitCode::SUCCESS)
+            Ok(Code::SUCCESS)
         }
         Outcome::Refused(refusal) => refused(context, &refusal, patience),
     }
@@ -102,8 +101,8 @@ fn say_waiting(context: &Context, patience: Duration, conflicts: &[Conflict]) {
     }
 }
 
-fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> Result<ExitCode, CliError> {
-    let ui = context.ui;
+fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> Result<Code, CliError> {
+    let ui = &context.ui;
     let (cause, circle) = match &refusal.cause {
         Cause::Held => ("held", None),
         Cause::TimedOut => ("timeout", None),
@@ -127,5 +126,5 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
             ui.hint("release what others wait for first: mala lock list");
         }
     }
-    Ok(ExitCode::from(REFUSED))
+    Ok(Code::from(REFUSED))
 }

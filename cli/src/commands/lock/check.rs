@@ -1,12 +1,10 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use mala_core::{Mode, Want};
 use serde_json::json;
 
 use super::explain_conflicts;
 use crate::context::{Caller, Context, Paths, open};
-use crate::error::{CliError, REFUSED};
+use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::ui::plain;
 
@@ -24,11 +22,11 @@ pub(crate) struct CheckArgs {
     shared: bool,
 }
 
-pub(super) fn cmd_check(args: &CheckArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(super) fn cmd_check(args: &CheckArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
     let wants = context.wants(&scope, &args.paths, mode)?;
-    let conflicts = open(&scope)?.check(&args.caller.agent()?, &wants)?;
+    let conflicts = open(&scope)?.check(&args.caller.agent(context)?, &wants)?;
     let body = json!({ "available": conflicts.is_empty(), "conflicts": json::conflicts(&conflicts) });
     context.ui.answer(&body, |out| {
         let blocked = |want: &Want| conflicts.iter().any(|conflict| conflict.want == *want);
@@ -37,6 +35,6 @@ pub(super) fn cmd_check(args: &CheckArgs, context: &Context) -> Result<ExitCode,
             .filter(|want| !blocked(want))
             .try_for_each(|want| writeln!(out, "`{}` is available", plain(&want.target)))
     })?;
-    explain_conflicts(context.ui, &conflicts);
-    Ok(if conflicts.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(REFUSED) })
+    explain_conflicts(&context.ui, &conflicts);
+    Ok(if conflicts.is_empty() { Code::SUCCESS } else { Code::from(REFUSED) })
 }

@@ -1,12 +1,10 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use mala_core::Mode;
 use serde_json::json;
 
 use crate::commands::status::write_lock_table;
 use crate::context::{Context, Paths, open};
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 use crate::json;
 use crate::ui::plain;
 
@@ -19,7 +17,7 @@ pub(crate) struct HolderArgs {
     paths: Paths,
 }
 
-pub(super) fn cmd_holder(args: &HolderArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(super) fn cmd_holder(args: &HolderArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let wants = context.wants(&scope, &args.paths, Mode::Exclusive)?;
     let mut store = open(&scope)?;
@@ -47,5 +45,5 @@ pub(super) fn cmd_holder(args: &HolderArgs, context: &Context) -> Result<ExitCod
         }
         Ok(())
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::SUCCESS)
 }

@@ -1,12 +1,10 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use mala_core::AgentId;
 use serde_json::json;
 
 use crate::commands::status::write_lock_table;
 use crate::context::{Context, open};
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 use crate::json;
 
 /// List all locks of this checkout
@@ -19,7 +17,7 @@ pub(crate) struct ListArgs {
     agent: Option<AgentId>,
 }
 
-pub(super) fn cmd_list(args: &ListArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(super) fn cmd_list(args: &ListArgs, context: &Context) -> Result<Code, CliError> {
     let mut locks = open(&context.scope()?)?.locks()?;
     locks.retain(|lock| args.agent.as_ref().is_none_or(|agent| lock.agent == *agent));
     context.ui.answer(&json!({ "locks": json::locks(&locks) }), |out| {
@@ -28,5 +26,5 @@ pub(super) fn cmd_list(args: &ListArgs, context: &Context) -> Result<ExitCode, C
         }
         write_lock_table(out, &locks)
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::SUCCESS)
 }

@@ -10,7 +10,6 @@ mod renew;
 mod transfer;
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use clap::Subcommand;
 use mala_core::{AgentId, Conflict, Lock, Timestamp};
@@ -18,7 +17,7 @@ use mala_store::Renewed;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::error::{CliError, REFUSED};
+use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::ui::{RED, Ui, plain, span};
 
@@ -35,7 +34,7 @@ pub(crate) enum LockCommand {
     Overlaps(overlaps::OverlapsArgs),
 }
 
-pub(crate) fn run(command: LockCommand, context: &Context) -> Result<ExitCode, CliError> {
+pub(crate) fn run(command: LockCommand, context: &Context) -> Result<Code, CliError> {
     match command {
         LockCommand::Acquire(args) => acquire::cmd_acquire(args, context),
         LockCommand::Release(args) => release::cmd_release(&args, context),
@@ -49,7 +48,7 @@ pub(crate) fn run(command: LockCommand, context: &Context) -> Result<ExitCode, C
 }
 
 /// Says on stderr who is in the way.
-fn explain_conflicts(ui: Ui, conflicts: &[Conflict]) {
+fn explain_conflicts(ui: &Ui, conflicts: &[Conflict]) {
     for conflict in conflicts {
         ui.note("refused", RED, &sentence(conflict));
     }
@@ -93,7 +92,7 @@ fn answer_renewed(
     agent: &AgentId,
     renewed: &Renewed,
     text: impl FnOnce(&mut dyn Write, &[Lock]) -> io::Result<()>,
-) -> Result<ExitCode, CliError> {
+) -> Result<Code, CliError> {
     match renewed {
         Renewed::Done(locks) => {
             let body = json!({ verb: json::locks(locks), "not_held": [] });
@@ -101,7 +100,7 @@ fn answer_renewed(
                 [] => writeln!(out, "`{agent}` holds nothing"),
                 locks => text(out, locks),
             })?;
-            Ok(ExitCode::SUCCESS)
+            Ok(Code::SUCCESS)
         }
         Renewed::NotHeld(wants) => {
             let missing: Vec<_> = wants.iter().map(|want| want.target.to_string()).collect();
@@ -111,7 +110,7 @@ fn answer_renewed(
                 context.ui.note("refused", RED, &text);
             }
             context.ui.hint("nothing was changed; see who holds what: mala lock list");
-            Ok(ExitCode::from(REFUSED))
+            Ok(Code::from(REFUSED))
         }
     }
 }

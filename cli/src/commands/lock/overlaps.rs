@@ -1,13 +1,12 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::process::ExitCode;
 
 use clap::Args;
 use mala_core::Pattern;
 use serde_json::json;
 
 use crate::context::Context;
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 
 /// Tell whether some path matches both patterns
 ///
@@ -22,11 +21,11 @@ pub(crate) struct OverlapsArgs {
     b: OsString,
 }
 
-pub(super) fn cmd_overlaps(args: &OverlapsArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(super) fn cmd_overlaps(args: &OverlapsArgs, context: &Context) -> Result<Code, CliError> {
     let parse = |text: &OsString| Pattern::parse(text.as_bytes()).map_err(CliError::usage);
     let overlap = parse(&args.a)?.overlaps(&parse(&args.b)?);
     context.ui.answer(&json!({ "overlap": overlap }), |out| {
         writeln!(out, "{}", if overlap { "they overlap" } else { "they do not overlap" })
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(Code::SUCCESS)
 }

@@ -1,12 +1,10 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use mala_store::Released;
 use serde_json::json;
 
 use super::explain_conflicts;
 use crate::context::{Caller, Context, Selection, open};
-use crate::error::{CliError, REFUSED};
+use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::ui::plain;
 
@@ -24,10 +22,10 @@ pub(crate) struct ReleaseArgs {
     caller: Caller,
 }
 
-pub(super) fn cmd_release(args: &ReleaseArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(super) fn cmd_release(args: &ReleaseArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let which = args.selection.resolve(context, &scope)?;
-    let agent = args.caller.agent()?;
+    let agent = args.caller.agent(context)?;
     match open(&scope)?.release(&agent, &which)? {
         Released::Done(locks) => {
             let body = json!({ "released": json::locks(&locks), "conflicts": [] });
@@ -37,16 +35,16 @@ pub(super) fn cmd_release(args: &ReleaseArgs, context: &Context) -> Result<ExitC
                     locks.iter().try_for_each(|lock| writeln!(out, "released `{}`", plain(&lock.target)))
                 }
             })?;
-            Ok(ExitCode::SUCCESS)
+            Ok(Code::SUCCESS)
         }
         Released::NotYours(conflicts) => {
             let body = json!({ "released": [], "conflicts": json::conflicts(&conflicts) });
             context.ui.answer(&body, |_| Ok(()))?;
-            explain_conflicts(context.ui, &conflicts);
+            explain_conflicts(&context.ui, &conflicts);
             context
                 .ui
                 .hint(&format!("only its holder releases a lock; you act as `{agent}` (see `--agent`)"));
-            Ok(ExitCode::from(REFUSED))
+            Ok(Code::from(REFUSED))
         }
     }
 }

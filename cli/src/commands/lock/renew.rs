@@ -1,11 +1,9 @@
-use std::process::ExitCode;
-
 use clap::Args;
 use mala_config::Override;
 
 use super::write_locks;
 use crate::context::{Caller, Context, Selection, open};
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 
 /// Start leases anew
 #[derive(Debug, Args)]
@@ -22,7 +20,7 @@ pub(crate) struct RenewArgs {
     ttl: Option<String>,
 }
 
-pub(super) fn cmd_renew(args: &RenewArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(super) fn cmd_renew(args: &RenewArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let ttl = args.ttl.iter().map(|ttl| Override {
         key: "lock.ttl".into(),
@@ -31,7 +29,7 @@ pub(super) fn cmd_renew(args: &RenewArgs, context: &Context) -> Result<ExitCode,
     });
     let settings = context.settings(&scope, ttl.collect())?;
     let which = args.selection.resolve(context, &scope)?;
-    let agent = args.caller.agent()?;
+    let agent = args.caller.agent(context)?;
     let renewed = open(&scope)?.renew(&agent, &which, args.ttl.as_ref().map(|_| settings.lock.ttl))?;
     super::answer_renewed(context, "renewed", &agent, &renewed, |out, locks| {
         write_locks(out, "renewed", locks)

@@ -1,12 +1,11 @@
 use std::ffi::OsString;
-use std::process::ExitCode;
 
 use clap::Args;
 use mala_core::{AgentId, Mode};
 use mala_store::Which;
 
 use crate::context::{Context, Paths, open};
-use crate::error::CliError;
+use crate::error::{CliError, Code};
 use crate::ui::plain;
 
 /// Hand locks from one agent to another, all or none
@@ -29,7 +28,7 @@ pub(crate) struct TransferArgs {
     literal: bool,
 }
 
-pub(super) fn cmd_transfer(args: &TransferArgs, context: &Context) -> Result<ExitCode, CliError> {
+pub(super) fn cmd_transfer(args: &TransferArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let which = if args.paths.is_empty() {
         Which::All

@@ -1,0 +1,129 @@
+use std::ffi::OsString;
+use std::process::Command;
+use std::sync::Arc;
+
+use clap::Args;
+use mala_core::{AgentId, IssueId, Life, Scope};
+use mala_sandbox::{Exit, SandboxError};
+use mala_store::process;
+use mala_store::{Party, Store, Which};
+
+use crate::context::{Context, open};
+use crate::desk::{self, Desk};
+use crate::enforce::{StoreGuard, Unlocked, jail};
+use crate::error::{CliError, Code};
+use crate::ui::YELLOW;
+
+/// Run a command as an agent that cannot write what others hold
+///
+/// Every process the command starts is held to the agent's locks by the kernel, whatever does the writing. A file that
+/// nobody holds is taken by its first writer. When the command ends, its whole process tree ends and its locks are free.
+/// Its exit code is passed on (128 + signal if a signal ended it).
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala exec --agent alice -- claude
+  mala exec --agent bob --issue bd-12 --strict -- sh -c 'make test'")]
+pub(crate) struct ExecArgs {
+    /// Name of the agent
+    #[arg(long, value_name = "NAME")]
+    agent: AgentId,
+    /// Issue that is worked on
+    #[arg(long, value_name = "ID")]
+    issue: Option<IssueId>,
+    /// Refuse to change files that were not locked beforehand; new files are still the agent's
+    #[arg(long)]
+    strict: bool,
+    /// Do not run at all where the kernel cannot enforce
+    #[arg(long)]
+    require_kernel: bool,
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliError> {
+    let scope = context.scope()?;
+    let settings = context.settings(&scope, Vec::new())?;
+    let kernel = mala_sandbox::probe();
+    if let Err(why) = &kernel {
+        let message = format!("the kernel does not protect anybody here: {why}");
+        if args.require_kernel || *why == mala_sandbox::Unsupported::AlreadyInside {
+            return Err(CliError::refused(message).hint("see what protects you: mala doctor"));
+        }
+        context.ui.note("unprotected", YELLOW, &message);
+    }
+    let party = Party {
+        agent: args.agent.clone(),
+        owner: process::current(),
+        supervised: true,
+        issue: args.issue.clone(),
+        run: None,
+    };
+    let mut store = open(&scope)?;
+    join(&mut store, &party)?;
+    let unlocked = if args.strict { Unlocked::Deny } else { Unlocked::Acquire };
+    let guard = Arc::new(StoreGuard::new(&scope, &party, settings.lock.ttl, unlocked)?);
+    let exit = match kernel {
+        Ok(_) => run_enforced(args, context, &scope, &party, &guard),
+        Err(_) => run_plain(args, context),
+    };
+    store.release(&party.agent, &Which::All)?;
+    report(context, &guard);
+    Ok(code(exit?))
+}
+
+/// Registers the agent, unless somebody else is running under its name.
+fn join(store: &mut Store, party: &Party) -> Result<(), CliError> {
+    let agents = store.status()?.agents;
+    let rival = agents.iter().find(|agent| agent.party.agent == party.agent && agent.life != Life::Dead);
+    if let Some(rival) = rival {
+        let message = format!("an agent called `{}` is running already ({})", party.agent, rival.party.owner);
+        return Err(CliError::refused(message).hint("choose another name, or end that one first"));
+    }
+    Ok(store.register(party)?)
+}
+
+fn run_enforced(
+    args: &ExecArgs,
+    context: &Context,
+    scope: &Scope,
+    party: &Party,
+    guard: &Arc<StoreGuard>,
+) -> Result<Exit, CliError> {
+    let desk = Desk::open(&scope.state_dir().join("desk"), party)?;
+    let mut command = command(args, context);
+    command.env(desk::VARIABLE, desk.socket());
+    Ok(mala_sandbox::run(&jail(scope), guard.clone(), command)?)
+}
+
+/// Without the kernel's help: the agent is known, and bound by what it asks for.
+fn run_plain(args: &ExecArgs, context: &Context) -> Result<Exit, CliError> {
+    use std::os::unix::process::ExitStatusExt;
+    let status = command(args, context)
+        .env("MALA_AGENT", args.agent.as_str())
+        .status()
+        .map_err(SandboxError::Start)?;
+    Ok(Exit { code: status.code(), signal: status.signal() })
+}
+
+fn command(args: &ExecArgs, context: &Context) -> Command {
+    let mut command = Command::new(&args.command[0]);
+    command.args(&args.command[1..]).current_dir(&context.cwd).env_remove("MALA_AGENT");
+    command
+}
+
+fn report(context: &Context, guard: &StoreGuard) {
+    let refused = guard.refused();
+    if refused.is_empty() {
+        return;
+    }
+    context.ui.note("mala exec", YELLOW, &format!("{} writes were refused", refused.len()));
+    for refusal in refused.iter().take(10) {
+        context.ui.note(&refusal.program, YELLOW, refusal.message.trim_start_matches("mala: "));
+    }
+}
+
+fn code(exit: Exit) -> Code {
+    let code = exit.code.or(exit.signal.map(|signal| 128 + signal)).unwrap_or(1);
+    Code(u8::try_from(code).unwrap_or(1))
+}

@@ -1,0 +1,173 @@
+//! Where an agent's process tree turns to its supervisor.
+//!
+//! Inside the tree nobody may touch the store, so `mala` there hands its arguments, its folder and its own stdout and stderr
+//! to the supervisor over a socket. The supervisor runs the very same command as the tree's agent, whatever name was
+//! given, and answers with the exit code. Who is asking is told by the kernel: only processes of the tree are served.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use clap::Parser;
+use mala_store::Party;
+use mala_store::process::Process;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg, sockopt::socket_peercred,
+};
+
+use crate::Cli;
+use crate::commands::Command;
+use crate::error::{CliError, Code};
+use crate::ui::{ClientStreams, Ui};
+
+/// Tells the tree where its supervisor listens. It gives no rights: whoever forgets it is merely refused the store.
+pub(crate) const VARIABLE: &str = "MALA_SUPERVISOR";
+/// The longest message: far more than the system allows for arguments that make sense here.
+const LONGEST: u64 = 4 << 20;
+
+/// The socket to turn to for this command, if this process belongs to a tree.
+pub(crate) fn supervisor_of(command: &Command) -> Option<PathBuf> {
+    command.needs_store().then(|| env::var_os(VARIABLE)).flatten().map(PathBuf::from)
+}
+
+/// Has the supervisor run this process's command line.
+pub(crate) fn ask(socket: &Path) -> Result<Code, CliError> {
+    let failed = |error: io::Error| {
+        CliError::failed(format!("cannot reach the supervisor of this agent: {error}"))
+            .hint("the agent was started by `mala exec`; start it again")
+    };
+    let talk = || {
+        let mut stream = connect(socket)?;
+        send_streams(&stream)?;
+        let here = env::current_dir()?;
+        for text in std::iter::once(here.into_os_string()).chain(env::args_os()) {
+            stream.write_all(&(text.len() as u64).to_le_bytes())?;
+            stream.write_all(text.as_bytes())?;
+        }
+        stream.shutdown(std::net::Shutdown::Write)?;
+        let mut code = [0];
+        stream.read_exact(&mut code)?;
+        Ok(Code(code[0]))
+    };
+    talk().map_err(failed)
+}
+
+/// The supervisor's end. The socket's file goes away with it.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    socket: PathBuf,
+}
+
+impl Desk {
+    /// Opens a desk in the folder `dir` that acts as `party`.
+    pub(crate) fn open(dir: &Path, party: &Party) -> io::Result<Self> {
+        fs::create_dir_all(dir)?;
+        let socket = dir.join(format!("{}.sock", std::process::id()));
+        let _ = fs::remove_file(&socket);
+        let folder = File::open(dir)?;
+        let listener = UnixListener::bind(short_path(&folder, &socket))?;
+        let party = party.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let party = party.clone();
+                thread::spawn(move || serve(stream, party));
+            }
+        });
+        Ok(Self { socket })
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let folder = File::open(socket.parent().unwrap_or(Path::new("/")))?;
+    UnixStream::connect(short_path(&folder, socket))
+}
+
+/// A socket's path may have only about a hundred characters; through an open folder every path is short.
+fn short_path(folder: &File, socket: &Path) -> PathBuf {
+    Path::new("/proc/self/fd")
+        .join(folder.as_raw_fd().to_string())
+        .join(socket.file_name().unwrap_or_default())
+}
+
+fn serve(mut stream: UnixStream, party: Party) {
+    // Whoever is not of the tree, or does not talk sense, gets no answer.
+    let Ok(request) = receive(&mut stream) else { return };
+    let Request { here, args, streams } = request;
+    let code = match Cli::try_parse_from(args) {
+        Ok(cli) => cli.run(here, |json| Ui::for_client(json, streams), Some(party)),
+        Err(_) => Code(2),
+    };
+    let _ = stream.write_all(&[code.0]);
+}
+
+struct Request {
+    here: PathBuf,
+    args: Vec<OsString>,
+    streams: Arc<ClientStreams>,
+}
+
+fn receive(stream: &mut UnixStream) -> io::Result<Request> {
+    let peer = socket_peercred(&*stream)?.pid.as_raw_nonzero().get().unsigned_abs();
+    let is_ours = Process::find(peer)
+        .is_some_and(|process| process.ancestors().any(|ancestor| ancestor.pid == std::process::id()));
+    if !is_ours {
+        return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+    }
+    let streams = receive_streams(stream)?;
+    let mut message = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut message)?;
+    let mut texts = Vec::new();
+    let mut rest = message.as_slice();
+    while let Some((length, after)) = rest.split_first_chunk::<8>() {
+        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let text = after.get(..length).ok_or(io::ErrorKind::InvalidData)?;
+        texts.push(OsString::from_vec(text.to_vec()));
+        rest = &after[length..];
+    }
+    let mut texts = texts.into_iter();
+    let here = texts.next().map(PathBuf::from).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Request { here, args: texts.collect(), streams: Arc::new(streams) })
+}
+
+fn send_streams(stream: &UnixStream) -> io::Result<()> {
+    let (out, err) = (io::stdout(), io::stderr());
+    let fds = [out.as_fd(), err.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(stream, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())?;
+    Ok(())
+}
+
+fn receive_streams(stream: &UnixStream) -> io::Result<ClientStreams> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(stream, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut fds) = message
+            && let (Some(out), Some(err)) = (fds.next(), fds.next())
+        {
+            return Ok(ClientStreams { out: out.into(), err: err.into() });
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::InvalidData))
+}

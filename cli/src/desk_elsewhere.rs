@@ -1,0 +1,32 @@
+//! Without a kernel tier there are no trees to serve: see `desk.rs`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mala_store::Party;
+
+use crate::commands::Command;
+use crate::error::{CliError, Code};
+
+pub(crate) const VARIABLE: &str = "MALA_SUPERVISOR";
+
+pub(crate) fn supervisor_of(_command: &Command) -> Option<PathBuf> {
+    None
+}
+
+pub(crate) fn ask(_socket: &Path) -> Result<Code, CliError> {
+    Err(io::Error::from(io::ErrorKind::Unsupported).into())
+}
+
+#[derive(Debug)]
+pub(crate) struct Desk;
+
+impl Desk {
+    pub(crate) fn open(_dir: &Path, _party: &Party) -> io::Result<Self> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        Path::new("")
+    }
+}

@@ -1,0 +1,80 @@
+//! Which paths need no lock: those that git ignores.
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+
+/// Asks git itself, so that there is no second opinion on what its rules mean. Tracked files are never ignored. A path
+/// keeps its first answer, so an agent cannot make a file free by editing `.gitignore`.
+#[derive(Debug)]
+pub(crate) struct Ignored {
+    git: Mutex<CheckIgnore>,
+}
+
+#[derive(Debug)]
+struct CheckIgnore {
+    child: Child,
+    questions: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    known: HashMap<PathBuf, bool>,
+}
+
+impl Ignored {
+    pub(crate) fn in_checkout(root: &Path) -> io::Result<Self> {
+        let mut child = Command::new("git")
+            .args(["check-ignore", "-z", "--stdin", "--verbose", "--non-matching"])
+            .current_dir(root)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("git has no pipes"));
+        };
+        Ok(Self {
+            git: Mutex::new(CheckIgnore {
+                child,
+                questions,
+                answers: BufReader::new(answers),
+                known: HashMap::new(),
+            }),
+        })
+    }
+
+    /// True if git ignores the path. If git cannot be asked, it counts as not ignored and needs a lock.
+    pub(crate) fn contains(&self, path: &Path) -> bool {
+        let Ok(mut git) = self.git.lock() else { return false };
+        if let Some(known) = git.known.get(path) {
+            return *known;
+        }
+        let is_ignored = git.ask(path).unwrap_or(false);
+        git.known.insert(path.to_path_buf(), is_ignored);
+        is_ignored
+    }
+}
+
+impl CheckIgnore {
+    /// Writes `path`, reads `source, line, pattern, path`: the pattern is empty if nothing matches, and begins with `!` if
+    /// the path was made an exception.
+    fn ask(&mut self, path: &Path) -> io::Result<bool> {
+        self.questions.write_all(path.as_os_str().as_bytes())?;
+        self.questions.write_all(&[0])?;
+        self.questions.flush()?;
+        let mut fields = [const { Vec::new() }; 4];
+        for field in &mut fields {
+            self.answers.read_until(0, field)?;
+        }
+        let pattern = fields[2].strip_suffix(&[0]).ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok(!pattern.is_empty() && !pattern.starts_with(b"!"))
+    }
+}
+
+impl Drop for CheckIgnore {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,18 @@
+//! Ownership made physical: what the kernel tier asks, answered from the store.
+
+mod git;
+mod guard;
+mod ignored;
+
+pub(crate) use guard::{StoreGuard, Unlocked};
+
+use mala_core::Scope;
+use mala_sandbox::Jail;
+
+/// What an agent's tree is kept in: the checkout, with everything that could turn others against it out of reach.
+pub(crate) fn jail(scope: &Scope) -> Jail {
+    let git_dir = scope.git_dir().to_path_buf();
+    let names = ["hooks", "config", "config.worktree", "info/attributes", "HEAD"];
+    let protected = names.iter().map(|name| git_dir.join(name)).chain([scope.state_dir()]).collect();
+    Jail { root: scope.root().to_path_buf(), git_dir, protected }
+}
