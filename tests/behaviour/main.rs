@@ -5,5 +5,6 @@
 mod arrows;
 mod cli;
 mod docs;
+mod exec;
 mod programs;
 mod store;

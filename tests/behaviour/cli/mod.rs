@@ -20,10 +20,10 @@ pub(crate) const MALA: &str = env!("CARGO_BIN_EXE_mala-under-test");
 
 /// What a command answered.
 #[derive(Debug)]
-struct Answer {
-    code: i32,
-    out: String,
-    err: String,
+pub(crate) struct Answer {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl From<Output> for Answer {
@@ -38,13 +38,13 @@ impl From<Output> for Answer {
 
 impl Answer {
     /// The one JSON document on stdout.
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("no JSON ({error}): {self:?}"))
     }
 }
 
 /// mala, to be started in this world's checkout.
-fn mala(world: &World, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+pub(crate) fn mala(world: &World, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
     let mut command = world.command(MALA);
     command.args(args).env_remove("MALA_AGENT").stdin(Stdio::null());
     command
@@ -56,7 +56,7 @@ fn run(world: &World, line: &str) -> Answer {
 }
 
 /// Runs a command that must succeed.
-fn done(world: &World, line: &str) -> Answer {
+pub(crate) fn done(world: &World, line: &str) -> Answer {
     let answer = run(world, line);
     assert_eq!(answer.code, 0, "`mala {line}`: {answer:?}");
     answer
@@ -68,13 +68,13 @@ fn start(world: &World, line: &str) -> Child {
 }
 
 /// Paths and agents of all locks that `mala lock list` shows.
-fn held(world: &World) -> Vec<(String, String)> {
+pub(crate) fn held(world: &World) -> Vec<(String, String)> {
     let list = done(world, "lock list --json").json();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     list["locks"].as_array().unwrap().iter().map(|lock| (text(&lock["path"]), text(&lock["agent"]))).collect()
 }
 
-fn pair(path: &str, agent: &str) -> (String, String) {
+pub(crate) fn pair(path: &str, agent: &str) -> (String, String) {
     (path.to_owned(), agent.to_owned())
 }
 

@@ -15,7 +15,7 @@ fn the_doctor_says_what_works_and_what_protects_the_user() {
     assert_eq!(names, ["git", "checkout", "settings", "store", "enforcement"]);
     assert_eq!(report["ok"], true);
     let text = done(&world, "doctor").out;
-    assert!(text.contains("git version") && text.contains("locks bind those who ask"), "{text}");
+    assert!(text.contains("git version") && text.contains("cannot change what others hold"), "{text}");
 }
 
 #[test]

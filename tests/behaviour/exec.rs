@@ -1,0 +1,246 @@
+//! `mala exec`: ownership is physical.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use mala_tests::{World, eventually};
+
+use crate::cli::{Answer, MALA, done, held, mala, pair};
+
+/// Runs a shell script as an agent under enforcement.
+fn exec(world: &World, agent: &str, script: &str) -> Answer {
+    mala(world, ["exec", "--agent", agent, "--", "sh", "-c", script]).output().unwrap().into()
+}
+
+fn read(world: &World, path: &str) -> String {
+    fs::read_to_string(world.root().join(path)).unwrap_or_default()
+}
+
+/// A checkout in which `other` holds `held.txt`.
+fn world() -> World {
+    let world = World::new();
+    world.write("held.txt", "theirs\n");
+    world.write("free.txt", "anybody's\n");
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "start"]);
+    done(&world, "lock acquire held.txt --agent other --issue bd-7");
+    world
+}
+
+#[test]
+fn whatever_does_the_writing_a_held_file_stays_as_it_is() {
+    let world = world();
+    for attempt in [
+        "echo x > held.txt",
+        "echo x >> held.txt",
+        "sed -i s/theirs/mine/ held.txt",
+        "python3 -c 'open(\"held.txt\", \"w\").write(\"x\")'",
+        "truncate -s 0 held.txt",
+        "rm -f held.txt",
+        "mv held.txt elsewhere.txt",
+        "cp free.txt held.txt",
+        "ln -f free.txt held.txt",
+        "ln -s held.txt alias && echo x > alias",
+        "chmod 000 held.txt",
+        "dd if=/dev/zero of=held.txt bs=1 count=1 2>/dev/null",
+        "git checkout -q HEAD~0 -- held.txt; git rm -q -f held.txt",
+        "(setsid sh -c 'echo x > held.txt' &) ; sleep 0.2; false",
+        "cd /proc/self/cwd && echo x > ./held.txt",
+    ] {
+        let answer = exec(&world, "me", attempt);
+        assert_eq!(read(&world, "held.txt"), "theirs\n", "{attempt}: {answer:?}");
+        assert_ne!(answer.code, 0, "{attempt}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_refused_write_names_the_holder_and_the_next_step() {
+    let world = world();
+    let answer = exec(&world, "me", "echo x > held.txt");
+    assert!(answer.err.contains("mala: `held.txt` is held by `other` (issue bd-7)"), "{}", answer.err);
+    assert!(answer.err.contains("mala lock acquire held.txt --wait"), "{}", answer.err);
+    assert!(answer.err.contains("1 writes were refused"), "and the end sums it up: {}", answer.err);
+    let log = done(&world, "logs list --kind lock.refused --agent me --json").json();
+    assert_eq!(log["events"][0]["path"], "held.txt");
+}
+
+#[test]
+fn the_first_writer_takes_a_free_file_and_gives_it_back_at_its_end() {
+    let world = world();
+    let answer = exec(&world, "me", &format!("echo x > free.txt; echo y > new.txt; {MALA} lock list --json"));
+    assert_eq!(answer.code, 0, "{answer:?}");
+    let inside: Vec<_> =
+        answer.json()["locks"].as_array().unwrap().iter().map(|l| l["path"].clone()).collect();
+    assert_eq!(inside, ["free.txt", "held.txt", "new.txt"]);
+    assert_eq!((read(&world, "free.txt").as_str(), read(&world, "new.txt").as_str()), ("x\n", "y\n"));
+    assert_eq!(held(&world), [pair("held.txt", "other")]);
+}
+
+#[test]
+fn two_agents_in_one_checkout_keep_off_each_others_files() {
+    let world = world();
+    let mut first = mala(&world, ["exec", "--agent", "ann", "--", "sh", "-c", "echo ann > free.txt; cat"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("ann holds the file", || held(&world).contains(&pair("free.txt", "ann")));
+    assert_ne!(exec(&world, "bob", "sed -i s/ann/bob/ free.txt").code, 0);
+    assert_eq!(read(&world, "free.txt"), "ann\n");
+    drop(first.stdin.take());
+    assert!(first.wait().unwrap().success());
+    assert_eq!(exec(&world, "bob", "sed -i s/ann/bob/ free.txt").code, 0);
+    assert_eq!(read(&world, "free.txt"), "bob\n");
+}
+
+#[test]
+fn inside_the_tree_nobody_is_anybody_else() {
+    let world = world();
+    let script = format!(
+        "MALA_AGENT=other {MALA} lock release held.txt --agent other; {MALA} lock acquire x --agent other --json"
+    );
+    let answer = exec(&world, "me", &script);
+    assert_eq!(answer.json()["granted"][0]["agent"], "me");
+    assert!(answer.err.contains("you act as `me`"), "{}", answer.err);
+    let hidden = exec(&world, "me", &format!("unset MALA_SUPERVISOR; {MALA} lock acquire x --agent other"));
+    assert_eq!(hidden.code, 3, "without its supervisor it gets nothing: {hidden:?}");
+    assert_eq!(held(&world), [pair("held.txt", "other")]);
+}
+
+#[test]
+fn strict_agents_lock_before_they_write() {
+    let world = world();
+    let strict = |script: &str| -> Answer {
+        mala(&world, ["exec", "--agent", "me", "--strict", "--", "sh", "-c", script]).output().unwrap().into()
+    };
+    let refused = strict("echo x > free.txt");
+    assert!(refused.code != 0 && refused.err.contains("mala lock acquire free.txt"), "{refused:?}");
+    assert_eq!(read(&world, "free.txt"), "anybody's\n");
+    assert_eq!(
+        strict(&format!("{MALA} lock acquire free.txt && echo x > free.txt && echo y > new.txt")).code,
+        0
+    );
+    assert_eq!(read(&world, "free.txt"), "x\n");
+}
+
+#[test]
+fn ignored_files_need_no_lock_and_git_goes_on_working() {
+    let world = world();
+    world.write(".gitignore", "target/\n");
+    let script = format!(
+        "mkdir -p target/deep && echo x > target/deep/out && {MALA} lock list --json && echo mine >> free.txt && \
+         git add free.txt && git -c user.name=a -c user.email=a@example.invalid commit -q -m mine"
+    );
+    let answer = exec(&world, "me", &script);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert_eq!(answer.json()["locks"].as_array().unwrap().len(), 1, "only what `other` holds");
+    assert_eq!(world.git(&["log", "-1", "--format=%s"]), "mine");
+}
+
+#[test]
+fn git_does_not_move_a_shared_tree() {
+    let world = world();
+    world.git(&["branch", "elsewhere"]);
+    world.write("free.txt", "changed\n");
+    for attempt in [
+        "git stash",
+        "git reset -q --hard",
+        "git checkout -q elsewhere",
+        "git switch -q elsewhere",
+        "git clean -fdx",
+    ] {
+        let answer = exec(&world, "me", attempt);
+        assert_ne!(answer.code, 0, "{attempt}");
+        assert!(answer.err.contains("is refused in a shared checkout"), "{attempt}: {}", answer.err);
+    }
+    assert_eq!(read(&world, "free.txt"), "changed\n");
+    let own = exec(
+        &world,
+        "me",
+        "git checkout -q -- free.txt && git commit -q --allow-empty -m 'git stash' 2>&1; git log -1 --format=%s",
+    );
+    assert_eq!(read(&world, "free.txt"), "anybody's\n", "one's own file is another matter: {own:?}");
+    done(&world, "lock release --all --agent other");
+    let whole = exec(
+        &world,
+        "me",
+        &format!("echo x > free.txt && {MALA} lock acquire . && git stash -q && git stash list"),
+    );
+    assert!(whole.code == 0 && whole.out.contains("stash@{0}"), "who holds everything may: {whole:?}");
+}
+
+#[test]
+fn hooks_configuration_and_state_are_out_of_reach() {
+    let world = world();
+    for attempt in [
+        "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit",
+        "git config user.name x",
+        "echo x >> .git/config",
+        "echo x > .git/mala/state.db",
+        "rm -rf .git/mala",
+        "mv .git/mala .git/elsewhere",
+        "mv .git .elsewhere",
+        "rm .git/HEAD",
+    ] {
+        assert_ne!(exec(&world, "me", attempt).code, 0, "{attempt}");
+    }
+    assert_eq!(held(&world), [pair("held.txt", "other")]);
+    assert!(!world.root().join(".git/hooks/pre-commit").exists());
+}
+
+#[test]
+fn a_temporary_file_that_becomes_the_real_one_leaves_one_lock() {
+    let world = world();
+    let answer =
+        exec(&world, "me", &format!("sed -i s/anybody/some/ free.txt && {MALA} lock list --agent me --json"));
+    let locks = answer.json()["locks"].clone();
+    assert_eq!((locks.as_array().unwrap().len(), &locks[0]["path"]), (1, &"free.txt".into()), "{locks}");
+}
+
+#[test]
+fn exit_codes_signals_and_streams_pass_through() {
+    let world = world();
+    let answer = exec(&world, "me", "echo out; echo err >&2; exit 7");
+    assert_eq!((answer.code, answer.out.as_str(), answer.err.as_str()), (7, "out\n", "err\n"));
+    assert_eq!(exec(&world, "me", "kill -TERM $$").code, 128 + 15);
+    let missing: Answer =
+        mala(&world, ["exec", "--agent", "me", "--", "no-such-program"]).output().unwrap().into();
+    assert_eq!(missing.code, 2, "{missing:?}");
+}
+
+#[test]
+fn one_name_is_one_agent_at_a_time() {
+    let world = world();
+    let answer = exec(&world, "other", "true");
+    assert!(answer.code == 1 && answer.err.contains("is running already"), "{answer:?}");
+    let nested = exec(&world, "me", &format!("{MALA} exec --agent inner -- true"));
+    assert!(nested.code == 1 && nested.err.contains("already inside"), "{nested:?}");
+}
+
+#[test]
+fn the_whole_tree_ends_with_its_agent() {
+    let world = world();
+    let pid = world.base().join("pid");
+    let file = pid.display();
+    let script = format!(
+        "(setsid sh -c 'echo $$ > {file}; exec sleep 600' >/dev/null 2>&1 &); while ! [ -s {file} ]; do sleep 0.01; done"
+    );
+    assert_eq!(exec(&world, "me", &script).code, 0);
+    let daemon = fs::read_to_string(&pid).unwrap();
+    assert!(!std::path::Path::new("/proc").join(daemon.trim()).exists(), "the daemon was reaped");
+}
+
+#[test]
+fn a_killed_supervisor_takes_the_tree_and_the_locks_with_it() {
+    let world = world();
+    let pid = world.base().join("pid");
+    let script = format!("echo $$ > {}; echo x > free.txt; sleep 600", pid.display());
+    let mut supervisor = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", &script]).spawn().unwrap();
+    eventually("the agent holds the file", || held(&world).contains(&pair("free.txt", "me")));
+    supervisor.kill().unwrap();
+    assert_eq!(supervisor.wait().unwrap().signal(), Some(9));
+    assert_eq!(held(&world), [pair("held.txt", "other")], "its locks are free at once");
+    let root = fs::read_to_string(&pid).unwrap();
+    eventually("the tree is dead", || !std::path::Path::new("/proc").join(root.trim()).join("exe").exists());
+    done(&world, "lock acquire free.txt --agent other");
+}
