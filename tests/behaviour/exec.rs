@@ -60,7 +60,11 @@ fn a_refused_write_names_the_holder_and_the_next_step() {
     let answer = exec(&world, "me", "echo x > held.txt");
     assert!(answer.err.contains("mala: `held.txt` is held by `other` (issue bd-7)"), "{}", answer.err);
     assert!(answer.err.contains("mala lock acquire held.txt --wait"), "{}", answer.err);
-    assert!(answer.err.contains("1 writes were refused"), "and the end sums it up: {}", answer.err);
+    assert!(
+        answer.err.contains("mala exec: refused 1: `held.txt` (sh)"),
+        "and the end sums it up: {}",
+        answer.err
+    );
     let log = done(&world, "logs list --kind lock.refused --agent me --json").json();
     assert_eq!(log["events"][0]["path"], "held.txt");
 }

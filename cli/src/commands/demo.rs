@@ -37,6 +37,7 @@ pub(crate) fn cmd_demo(args: &DemoArgs, context: &Context) -> Result<Code, CliEr
     let mut alice = Session::start()?;
     let bob = Session::start()?;
     demo.contention(&alice, &bob)?;
+    demo.enforcement()?;
     demo.death_of(&mut alice, &bob)?;
     demo.deadlock(&bob)?;
     demo.finish()
@@ -111,6 +112,14 @@ impl Demo {
         self.say("Bob wants it too, and some more. He gets all or nothing, and is told who is in the way")?;
         let wanted = ["lock", "acquire", "README.md", "src", "--agent", "bob", "--owner-pid", &bob.pid()];
         self.mala(1, &[&wanted])
+    }
+
+    fn enforcement(&mut self) -> Result<(), CliError> {
+        if let Err(why) = mala_sandbox::probe() {
+            return self.say(&format!("What an agent does without asking cannot be stopped here: {why}"));
+        }
+        self.say("Dave does not ask. He was started by `mala exec`, so the kernel stops him")?;
+        self.mala(1, &[&["exec", "--agent", "dave", "--", "cp", "README.md", "src/app.rs"]])
     }
 
     fn death_of(&mut self, alice: &mut Session, bob: &Session) -> Result<(), CliError> {

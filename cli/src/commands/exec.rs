@@ -10,7 +10,7 @@ use mala_store::{Party, Store, Which};
 
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
-use crate::enforce::{StoreGuard, Unlocked, jail};
+use crate::enforce::{Refused, StoreGuard, Unlocked, jail};
 use crate::error::{CliError, Code};
 use crate::ui::YELLOW;
 
@@ -68,7 +68,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
         Err(_) => run_plain(args, context),
     };
     store.release(&party.agent, &Which::All)?;
-    report(context, &guard);
+    report(context, &party.agent, &guard);
     Ok(code(exit?))
 }
 
@@ -112,14 +112,20 @@ fn command(args: &ExecArgs, context: &Context) -> Command {
     command
 }
 
-fn report(context: &Context, guard: &StoreGuard) {
+/// What was refused, in one line: the details were said when it happened, and are in the log.
+fn report(context: &Context, agent: &AgentId, guard: &StoreGuard) {
     let refused = guard.refused();
-    if refused.is_empty() {
-        return;
+    let mut shown: Vec<String> = Vec::new();
+    for Refused { program, what } in &refused {
+        let line = format!("`{what}` ({program})");
+        if shown.len() < 10 && !shown.contains(&line) {
+            shown.push(line);
+        }
     }
-    context.ui.note("mala exec", YELLOW, &format!("{} writes were refused", refused.len()));
-    for refusal in refused.iter().take(10) {
-        context.ui.note(&refusal.program, YELLOW, refusal.message.trim_start_matches("mala: "));
+    if !shown.is_empty() {
+        let text =
+            format!("refused {}: {}; see mala logs list --agent {agent}", refused.len(), shown.join(", "));
+        context.ui.note("mala exec", YELLOW, &text);
     }
 }
 

@@ -24,11 +24,12 @@ pub(crate) enum Unlocked {
     Deny,
 }
 
-/// A write that was refused, for the report at the end.
-#[derive(Debug, Clone)]
+/// Something that was refused, for the report at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) program: String,
-    pub(crate) message: String,
+    /// The files, or the command.
+    pub(crate) what: String,
 }
 
 /// One agent's rights, from memory where nothing has changed and else from the store.
@@ -59,9 +60,6 @@ impl StoreGuard {
         ttl: Duration,
         unlocked: Unlocked,
     ) -> Result<Self, CliError> {
-        let ignored = Ignored::in_checkout(scope.root()).map_err(|error| {
-            CliError::failed(format!("cannot run `git`: {error}")).hint("check git: mala doctor")
-        })?;
         let books = Books {
             store: Store::open(scope)?,
             held: HashSet::new(),
@@ -69,7 +67,13 @@ impl StoreGuard {
             created: HashSet::new(),
             refused: Vec::new(),
         };
-        Ok(Self { party: party.clone(), ttl, unlocked, ignored, desk: Mutex::new(books) })
+        Ok(Self {
+            party: party.clone(),
+            ttl,
+            unlocked,
+            ignored: Ignored::in_checkout(scope.root()),
+            desk: Mutex::new(books),
+        })
     }
 
     /// Everything that was refused so far.
@@ -157,9 +161,9 @@ impl Guard for StoreGuard {
         let ruling = self
             .decide(&mut books, attempt)
             .unwrap_or_else(|error| refuse(&format!("nothing may be written: {error}")));
-        if let Ruling::Refuse { message } = &ruling {
-            let program = plain(attempt.program().display());
-            books.refused.push(Refused { program, message: message.clone() });
+        if matches!(ruling, Ruling::Refuse { .. }) {
+            let what = attempt.paths.iter().map(|path| plain(path.display())).collect::<Vec<_>>().join(" ");
+            books.refused.push(Refused { program: plain(attempt.program().display()), what });
         }
         ruling
     }
@@ -181,9 +185,9 @@ impl Guard for StoreGuard {
             return Ruling::Allow;
         }
         let args: Vec<_> = start.args.iter().map(|arg| plain(arg.display())).collect();
-        let message = format!("`{}` is refused in a shared checkout: {objection}", args.join(" "));
-        books.refused.push(Refused { program: "git".to_owned(), message: message.clone() });
-        refuse(&message)
+        let what = args.join(" ");
+        books.refused.push(Refused { program: "git".to_owned(), what: what.clone() });
+        refuse(&format!("`{what}` is refused in a shared checkout: {objection}"))
     }
 }
 

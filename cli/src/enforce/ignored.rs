@@ -11,7 +11,15 @@ use std::sync::Mutex;
 /// keeps its first answer, so an agent cannot make a file free by editing `.gitignore`.
 #[derive(Debug)]
 pub(crate) struct Ignored {
-    git: Mutex<CheckIgnore>,
+    root: PathBuf,
+    answers: Mutex<Answers>,
+}
+
+#[derive(Debug, Default)]
+struct Answers {
+    known: HashMap<PathBuf, bool>,
+    /// Started with the first question.
+    git: Option<CheckIgnore>,
 }
 
 #[derive(Debug)]
@@ -19,11 +27,35 @@ struct CheckIgnore {
     child: Child,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
-    known: HashMap<PathBuf, bool>,
 }
 
 impl Ignored {
-    pub(crate) fn in_checkout(root: &Path) -> io::Result<Self> {
+    pub(crate) fn in_checkout(root: &Path) -> Self {
+        Self { root: root.to_path_buf(), answers: Mutex::default() }
+    }
+
+    /// True if git ignores the path. If git cannot be asked, it counts as not ignored and needs a lock.
+    pub(crate) fn contains(&self, path: &Path) -> bool {
+        let Ok(mut answers) = self.answers.lock() else { return false };
+        if let Some(known) = answers.known.get(path) {
+            return *known;
+        }
+        let is_ignored = self.ask(&mut answers, path).unwrap_or(false);
+        answers.known.insert(path.to_path_buf(), is_ignored);
+        is_ignored
+    }
+
+    fn ask(&self, answers: &mut Answers, path: &Path) -> io::Result<bool> {
+        let git = match &mut answers.git {
+            Some(git) => git,
+            none => none.insert(CheckIgnore::start(&self.root)?),
+        };
+        git.ask(path)
+    }
+}
+
+impl CheckIgnore {
+    fn start(root: &Path) -> io::Result<Self> {
         let mut child = Command::new("git")
             .args(["check-ignore", "-z", "--stdin", "--verbose", "--non-matching"])
             .current_dir(root)
@@ -31,32 +63,14 @@ impl Ignored {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(io::Error::other("git has no pipes"));
-        };
-        Ok(Self {
-            git: Mutex::new(CheckIgnore {
-                child,
-                questions,
-                answers: BufReader::new(answers),
-                known: HashMap::new(),
-            }),
-        })
-    }
-
-    /// True if git ignores the path. If git cannot be asked, it counts as not ignored and needs a lock.
-    pub(crate) fn contains(&self, path: &Path) -> bool {
-        let Ok(mut git) = self.git.lock() else { return false };
-        if let Some(known) = git.known.get(path) {
-            return *known;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(questions), Some(answers)) => {
+                Ok(Self { child, questions, answers: BufReader::new(answers) })
+            }
+            _ => Err(io::Error::other("git has no pipes")),
         }
-        let is_ignored = git.ask(path).unwrap_or(false);
-        git.known.insert(path.to_path_buf(), is_ignored);
-        is_ignored
     }
-}
 
-impl CheckIgnore {
     /// Writes `path`, reads `source, line, pattern, path`: the pattern is empty if nothing matches, and begins with `!` if
     /// the path was made an exception.
     fn ask(&mut self, path: &Path) -> io::Result<bool> {

@@ -153,7 +153,7 @@ impl Change<'_> {
         };
         let target =
             refusal.conflicts.first().map(|c| &c.want).or(request.wants.first()).map(|want| &want.target);
-        let detail = json!({ "conflicts": conflicts, "circle": circle });
+        let detail = json!({ "conflicts": conflicts, "circle": circle, "reason": request.reason });
         self.record(kind, &request.party, target, &detail)?;
         Ok(())
     }

@@ -56,7 +56,7 @@ fn the_demo_runs_to_its_end_and_leaves_no_process() {
     assert_eq!(json.code, 0, "{json:?}");
     let codes: Vec<_> =
         json.json()["steps"].as_array().unwrap().iter().map(|s| s["exit_code"].as_i64().unwrap()).collect();
-    assert_eq!(codes, [0, 1, 0, 0, 0, 1, 0]);
+    assert_eq!(codes, [0, 1, 1, 0, 0, 0, 1, 0]);
     let after: Answer = mala(&world, ["-C"]).arg(&folder).args(["status", "--json"]).output().unwrap().into();
     assert_eq!(after.json()["agents"], serde_json::json!([]), "all sessions have ended");
     let again: Answer = mala(&world, ["demo", "--folder"]).arg(&folder).output().unwrap().into();
