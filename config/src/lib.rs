@@ -30,7 +30,9 @@ pub use error::{ConfigError, Problem};
 pub use key::Key;
 pub use load::{Entry, Loaded, Override, Sources};
 pub use place::{Origin, Place};
-pub use settings::{HealthSettings, LockSettings, LogSettings, Settings, StatusSettings};
+pub use settings::{
+    EnforcementSettings, HealthSettings, LockSettings, LogSettings, Settings, StatusSettings, Unlocked,
+};
 pub use user_file::user_file;
 pub use value::ValueError;
 pub use warning::Warning;

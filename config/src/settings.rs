@@ -9,6 +9,8 @@ use std::time::Duration;
 pub struct Settings {
     /// `[lock]`
     pub lock: LockSettings,
+    /// `[enforcement]`
+    pub enforcement: EnforcementSettings,
     /// `[status]`
     pub status: StatusSettings,
     /// `[health]`
@@ -26,6 +28,35 @@ pub struct LockSettings {
     pub max_ttl: Duration,
     /// Longest `--wait`.
     pub max_wait: Duration,
+}
+
+/// `[enforcement]`: what `mala exec` does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct EnforcementSettings {
+    /// What happens to a write on a file that nobody holds.
+    pub unlocked: Unlocked,
+    /// Refuse to run an agent where the kernel cannot enforce.
+    pub require_kernel: bool,
+}
+
+/// What happens to a write on a file that nobody holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unlocked {
+    /// The writer takes the lock.
+    Acquire,
+    /// It is refused: locks have to be taken beforehand. New files are still the writer's.
+    Deny,
+}
+
+impl Unlocked {
+    pub(crate) const NAMES: &[(&str, Self)] = &[("acquire", Self::Acquire), ("deny", Self::Deny)];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Acquire => "acquire",
+            Self::Deny => "deny",
+        }
+    }
 }
 
 /// `[status]`: the live view.
@@ -52,10 +83,11 @@ pub struct LogSettings {
 }
 
 impl Settings {
-    /// What the default layer is written into. Not a `Default`: zeros are no settings, and a test proves that the
+    /// What the default layer is written into. Not a `Default`: these are no settings, and a test proves that the
     /// default layer replaces every one of them.
     pub(crate) const BLANK: Self = Self {
         lock: LockSettings { ttl: Duration::ZERO, max_ttl: Duration::ZERO, max_wait: Duration::ZERO },
+        enforcement: EnforcementSettings { unlocked: Unlocked::Deny, require_kernel: true },
         status: StatusSettings { refresh: Duration::ZERO },
         health: HealthSettings { wait_rate: 0.0, waits_per_day: 0 },
         logs: LogSettings { keep: Duration::ZERO },

@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(suggested("lock.colour"), None);
         assert_eq!(section("telemetry"), None);
         insta::assert_snapshot!(setting_help("lock.colour"), @"`[lock]` has `ttl`, `max_ttl`, `max_wait`");
-        insta::assert_snapshot!(setting_help("colour"), @"the sections are `[lock]`, `[status]`, `[health]`, `[logs]`");
-        insta::assert_snapshot!(section_help("telemetry"), @"the sections are `[lock]`, `[status]`, `[health]`, `[logs]`");
+        insta::assert_snapshot!(setting_help("colour"), @"the sections are `[lock]`, `[enforcement]`, `[status]`, `[health]`, `[logs]`");
+        insta::assert_snapshot!(section_help("telemetry"), @"the sections are `[lock]`, `[enforcement]`, `[status]`, `[health]`, `[logs]`");
     }
 }

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::duration::format_duration;
-use crate::settings::Settings;
+use crate::settings::{Settings, Unlocked};
 use crate::value::{Given, ValueError};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -22,6 +22,8 @@ pub(crate) static SETTINGS: &[Setting] = &[
     duration("lock", "ttl", SECOND..=days(7), |s| &mut s.lock.ttl),
     duration("lock", "max_ttl", SECOND..=days(7), |s| &mut s.lock.max_ttl),
     duration("lock", "max_wait", SECOND..=days(1), |s| &mut s.lock.max_wait),
+    unlocked("enforcement", "unlocked", |s| &mut s.enforcement.unlocked),
+    switch("enforcement", "require_kernel", |s| &mut s.enforcement.require_kernel),
     duration("status", "refresh", Duration::from_millis(100)..=HOUR, |s| &mut s.status.refresh),
     fraction("health", "wait_rate", 0.0..=1.0, |s| &mut s.health.wait_rate),
     count("health", "waits_per_day", 1..=u64::MAX, |s| &mut s.health.waits_per_day),
@@ -41,6 +43,8 @@ enum Kind {
     Duration(Field<Duration>),
     Fraction(Field<f64>),
     Count(Field<u64>),
+    Switch(fn(&mut Settings) -> &mut bool),
+    Unlocked(fn(&mut Settings) -> &mut Unlocked),
 }
 
 /// A typed field of [`Settings`] and the values it may hold.
@@ -72,15 +76,25 @@ impl Setting {
             Kind::Duration(field) => field.set(settings, given.duration()?, given),
             Kind::Fraction(field) => field.set(settings, given.fraction()?, given),
             Kind::Count(field) => field.set(settings, given.count()?, given),
+            Kind::Switch(of) => {
+                *of(settings) = given.switch()?;
+                Ok(())
+            }
+            Kind::Unlocked(of) => {
+                *of(settings) = given.choice(Unlocked::NAMES)?;
+                Ok(())
+            }
         }
     }
 
     /// The value as one would type it in a variable or an argument.
-    pub(crate) fn plain(&self, settings: Settings) -> String {
+    pub(crate) fn plain(&self, mut settings: Settings) -> String {
         match &self.kind {
             Kind::Duration(field) => format_duration(field.get(settings)),
             Kind::Fraction(field) => field.get(settings).to_string(),
             Kind::Count(field) => field.get(settings).to_string(),
+            Kind::Switch(of) => of(&mut settings).to_string(),
+            Kind::Unlocked(of) => of(&mut settings).name().to_owned(),
         }
     }
 
@@ -88,8 +102,8 @@ impl Setting {
     pub(crate) fn toml(&self, settings: Settings) -> String {
         let plain = self.plain(settings);
         match &self.kind {
-            Kind::Duration(_) => format!("\"{plain}\""),
-            Kind::Fraction(_) | Kind::Count(_) => plain,
+            Kind::Duration(_) | Kind::Unlocked(_) => format!("\"{plain}\""),
+            Kind::Fraction(_) | Kind::Count(_) | Kind::Switch(_) => plain,
         }
     }
 
@@ -107,6 +121,11 @@ impl Setting {
                 format!("a number from {} to {}", legal.start(), legal.end())
             }
             Kind::Count(Field { legal, .. }) => format!("a whole number, {} or more", legal.start()),
+            Kind::Switch(_) => "true or false".to_owned(),
+            Kind::Unlocked(_) => {
+                let names: Vec<_> = Unlocked::NAMES.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+                names.join(" or ")
+            }
         }
     }
 }
@@ -136,6 +155,18 @@ const fn count(
     of: fn(&mut Settings) -> &mut u64,
 ) -> Setting {
     Setting { section, name, kind: Kind::Count(Field { legal, of }) }
+}
+
+const fn switch(section: &'static str, name: &'static str, of: fn(&mut Settings) -> &mut bool) -> Setting {
+    Setting { section, name, kind: Kind::Switch(of) }
+}
+
+const fn unlocked(
+    section: &'static str,
+    name: &'static str,
+    of: fn(&mut Settings) -> &mut Unlocked,
+) -> Setting {
+    Setting { section, name, kind: Kind::Unlocked(of) }
 }
 
 #[cfg(test)]
@@ -208,14 +239,16 @@ mod tests {
     #[test]
     fn legal_values_read_as_words() {
         let legal: Vec<String> = Key::all().map(|key| format!("{key}: {}", key.setting().legal())).collect();
-        insta::assert_snapshot!(legal.join("\n"), @r"
+        insta::assert_snapshot!(legal.join("\n"), @r#"
         lock.ttl: a duration from 1s to 7d
         lock.max_ttl: a duration from 1s to 7d
         lock.max_wait: a duration from 1s to 1d
+        enforcement.unlocked: "acquire" or "deny"
+        enforcement.require_kernel: true or false
         status.refresh: a duration from 100ms to 1h
         health.wait_rate: a number from 0 to 1
         health.waits_per_day: a whole number, 1 or more
         logs.keep: a duration from 1d to 3650d
-        ");
+        "#);
     }
 }

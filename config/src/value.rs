@@ -33,6 +33,14 @@ pub enum ValueError {
         /// What the setting wants, in words.
         expected: &'static str,
     },
+    /// Text that is none of the words a setting knows.
+    #[error("`{text}` is not {expected}")]
+    NotAWord {
+        /// What was written.
+        text: String,
+        /// What the setting wants, in words.
+        expected: &'static str,
+    },
     /// Well formed but not allowed.
     #[error("`{text}` is out of range")]
     OutOfRange {
@@ -50,6 +58,8 @@ pub enum ValueError {
 const DURATION: &str = "a duration in quotes";
 const NUMBER: &str = "a number";
 const WHOLE_NUMBER: &str = "a whole number";
+const SWITCH: &str = "true or false";
+const WORD: &str = "one of the words in quotes";
 
 /// A value before anybody knows whether it fits.
 #[derive(Debug)]
@@ -88,6 +98,29 @@ impl Given<'_> {
         };
         let wide = parsed.ok_or_else(|| self.not_a_number(WHOLE_NUMBER))?;
         u64::try_from(wide).map_err(|_| ValueError::OutOfRange { text: self.to_string() })
+    }
+
+    pub(crate) fn switch(&self) -> Result<bool, ValueError> {
+        match self {
+            Self::Text("true") => Ok(true),
+            Self::Text("false") => Ok(false),
+            Self::Text(text) => Err(ValueError::NotAWord { text: (*text).to_owned(), expected: SWITCH }),
+            Self::Toml(DeValue::Boolean(switch)) => Ok(*switch),
+            Self::Toml(other) => Err(wrong_type(SWITCH, other)),
+        }
+    }
+
+    /// One of a few words, each of which has a meaning.
+    pub(crate) fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, ValueError> {
+        let text: &str = match self {
+            Self::Text(text) => text,
+            Self::Toml(DeValue::String(text)) => text,
+            Self::Toml(other) => return Err(wrong_type(WORD, other)),
+        };
+        let found = words.iter().find(|(word, _)| *word == text);
+        found
+            .map(|(_, meaning)| *meaning)
+            .ok_or_else(|| ValueError::NotAWord { text: text.to_owned(), expected: WORD })
     }
 
     fn not_a_number(&self, expected: &'static str) -> ValueError {
@@ -143,6 +176,17 @@ mod tests {
         insta::assert_snapshot!(wrong(Given::Toml(&quoted).count().map(drop)), @"expected a whole number, found string");
         insta::assert_snapshot!(wrong(Given::Toml(&quoted).fraction().map(drop)), @"expected a number, found string");
         insta::assert_snapshot!(wrong(Given::Toml(&toml("2.5")).count().map(drop)), @"expected a whole number, found float");
+    }
+
+    #[test]
+    fn switches_and_words_are_taken_literally() {
+        assert!(Given::Text("true").switch().unwrap() && !Given::Toml(&toml("false")).switch().unwrap());
+        insta::assert_snapshot!(Given::Text("yes").switch().unwrap_err(), @"`yes` is not true or false");
+        insta::assert_snapshot!(Given::Toml(&toml("1")).switch().unwrap_err(), @"expected true or false, found integer");
+        let words = [("a", 1), ("b", 2)];
+        assert_eq!(Given::Text("b").choice(&words).unwrap(), 2);
+        insta::assert_snapshot!(Given::Toml(&toml("\"c\"")).choice(&words).unwrap_err(), @"`c` is not one of the words in quotes");
+        insta::assert_snapshot!(Given::Toml(&toml("1")).choice(&words).unwrap_err(), @"expected one of the words in quotes, found integer");
     }
 
     #[test]

@@ -125,6 +125,10 @@ fn strict_agents_lock_before_they_write() {
         0
     );
     assert_eq!(read(&world, "free.txt"), "x\n");
+    let configured = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", "echo z > free.txt"])
+        .env("MALA_ENFORCEMENT_UNLOCKED", "deny")
+        .status();
+    assert!(!configured.unwrap().success(), "the settings can ask for it too");
 }
 
 #[test]

@@ -3,6 +3,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use clap::Args;
+use mala_config::Unlocked;
 use mala_core::{AgentId, IssueId, Life, Scope};
 use mala_sandbox::{Exit, SandboxError};
 use mala_store::process;
@@ -10,7 +11,7 @@ use mala_store::{Party, Store, Which};
 
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
-use crate::enforce::{Refused, StoreGuard, Unlocked, jail};
+use crate::enforce::{Refused, StoreGuard, jail};
 use crate::error::{CliError, Code};
 use crate::ui::YELLOW;
 
@@ -30,10 +31,11 @@ pub(crate) struct ExecArgs {
     /// Issue that is worked on
     #[arg(long, value_name = "ID")]
     issue: Option<IssueId>,
-    /// Refuse to change files that were not locked beforehand; new files are still the agent's
+    /// Refuse to change files that were not locked beforehand; new files are still the agent's (also:
+    /// `enforcement.unlocked = "deny"` in the settings)
     #[arg(long)]
     strict: bool,
-    /// Do not run at all where the kernel cannot enforce
+    /// Do not run at all where the kernel cannot enforce (also: `enforcement.require_kernel = true`)
     #[arg(long)]
     require_kernel: bool,
     /// The command and its arguments
@@ -47,7 +49,10 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     let kernel = mala_sandbox::probe();
     if let Err(why) = &kernel {
         let message = format!("the kernel does not protect anybody here: {why}");
-        if args.require_kernel || *why == mala_sandbox::Unsupported::AlreadyInside {
+        if args.require_kernel
+            || settings.enforcement.require_kernel
+            || *why == mala_sandbox::Unsupported::AlreadyInside
+        {
             return Err(CliError::refused(message).hint("see what protects you: mala doctor"));
         }
         context.ui.note("unprotected", YELLOW, &message);
@@ -61,7 +66,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     };
     let mut store = open(&scope)?;
     join(&mut store, &party)?;
-    let unlocked = if args.strict { Unlocked::Deny } else { Unlocked::Acquire };
+    let unlocked = if args.strict { Unlocked::Deny } else { settings.enforcement.unlocked };
     let guard = Arc::new(StoreGuard::new(&scope, &party, settings.lock.ttl, unlocked)?);
     let exit = match kernel {
         Ok(_) => run_enforced(args, context, &scope, &party, &guard),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use mala_config::Unlocked;
 use mala_core::{Key, Mode, Pattern, Scope, Target, Want};
 use mala_sandbox::{Action, Attempt, Guard, Ruling, Start};
 use mala_store::{Outcome, Party, Refusal, Request, Store, StoreError, Which};
@@ -14,15 +15,6 @@ use super::git;
 use super::ignored::Ignored;
 use crate::error::CliError;
 use crate::ui::{plain, span};
-
-/// What happens to a write on a file that nobody holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unlocked {
-    /// The writer takes the lock.
-    Acquire,
-    /// It is refused: locks have to be taken beforehand. New files are still the writer's.
-    Deny,
-}
 
 /// Something that was refused, for the report at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ mod git;
 mod guard;
 mod ignored;
 
-pub(crate) use guard::{Refused, StoreGuard, Unlocked};
+pub(crate) use guard::{Refused, StoreGuard};
 
 use mala_core::Scope;
 use mala_sandbox::Jail;
