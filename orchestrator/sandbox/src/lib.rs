@@ -57,21 +57,20 @@
 //! - Owner, times and extended attributes are not judged: they are neither content nor kept by git.
 //! - An existing hard link outside the tree to a file inside can be written in a race, if a program knows it and swaps
 //!   names at the right moment. The sandbox never lets a program make such a link.
-//! - The broker has the supervisor's own rights. If the supervisor is root and the program gives its rights up, the broker
-//!   does not: run as an ordinary user. Root also has ways to change files without naming them.
+//! - As root it holds, but root has ways to change files without naming them: run agents as an ordinary user.
 //! - A call that a signal interrupts before the broker has received it fails with `EINTR` in programs that asked for
 //!   that. It has not run, and running it again is right.
 //! - `sudo` and other programs with the set-user-id bit gain nothing inside, and programs that sandbox themselves with
 //!   namespaces or Landlock are told that there is no such thing.
 
 mod guard;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod linux;
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod other;
 
 pub use guard::{Action, Attempt, Exit, Guard, Jail, Ruling, SandboxError, Start, Support, Unsupported};
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use linux::{probe, run};
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub use other::{probe, run};

@@ -1,6 +1,7 @@
 //! The kernel tier on Linux. The crate's documentation tells how the parts work together.
 
 mod broker;
+mod disguise;
 mod filter;
 mod keeper;
 mod landlock;

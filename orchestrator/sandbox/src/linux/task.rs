@@ -21,6 +21,14 @@ pub(crate) struct Task {
     pub(crate) tid: u32,
 }
 
+/// User, group and further groups that decide what a thread may do to files.
+#[derive(Debug)]
+pub(crate) struct Rights {
+    pub(crate) user: libc::uid_t,
+    pub(crate) group: libc::gid_t,
+    pub(crate) groups: Vec<libc::gid_t>,
+}
+
 impl Task {
     /// A C string from the caller's memory, read once.
     pub(crate) fn read_path(self, address: u64) -> Result<Vec<u8>, Errno> {
@@ -80,16 +88,28 @@ impl Task {
         opened.map_err(|error| if error == Errno::NOENT { Errno::BADF } else { error })
     }
 
-    /// A number that `/proc/TID/status` shows under `name`.
-    fn status(self, name: &str, radix: u32) -> Option<u32> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.tid)).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        u32::from_str_radix(line.trim(), radix).ok()
+    fn status(self) -> Option<String> {
+        fs::read_to_string(format!("/proc/{}/status", self.tid)).ok()
+    }
+
+    /// The caller's rights to files.
+    pub(crate) fn rights(self) -> Result<Rights, Errno> {
+        let status = self.status().ok_or(Errno::SRCH)?;
+        // Real, effective, saved, and the one for files.
+        let for_files = |name| field(&status, name)?.split_whitespace().nth(3)?.parse().ok();
+        let (Some(user), Some(group)) = (for_files("Uid"), for_files("Gid")) else { return Err(Errno::SRCH) };
+        let groups = field(&status, "Groups").unwrap_or_default().split_whitespace();
+        Ok(Rights { user, group, groups: groups.filter_map(|group| group.parse().ok()).collect() })
+    }
+
+    fn umask(self) -> Option<u32> {
+        u32::from_str_radix(field(&self.status()?, "Umask")?, 8).ok()
     }
 
     /// The process the thread belongs to: what `/proc/self` means to it.
     pub(crate) fn process(self) -> Result<u32, Errno> {
-        self.status("Tgid", 10).ok_or(Errno::SRCH)
+        let status = self.status().ok_or(Errno::SRCH)?;
+        field(&status, "Tgid").and_then(|number| number.parse().ok()).ok_or(Errno::SRCH)
     }
 
     /// Writes one line to the caller's standard error, if that is possible at once.
@@ -122,6 +142,11 @@ impl Task {
     }
 }
 
+/// The value of a line of `/proc/TID/status`.
+fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
 fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
@@ -139,7 +164,7 @@ impl Umasks {
     const MOST: usize = 4096;
 
     pub(crate) fn new() -> Self {
-        let ours = Task { tid: std::process::id() }.status("Umask", 8).unwrap_or(0o777);
+        let ours = Task { tid: std::process::id() }.umask().unwrap_or(0o777);
         Self { known: Mutex::default(), ours }
     }
 
@@ -150,7 +175,7 @@ impl Umasks {
         {
             return *mask;
         }
-        let mask = task.status("Umask", 8).unwrap_or(0o077);
+        let mask = task.umask().unwrap_or(0o077);
         if known.len() >= Self::MOST {
             known.clear();
         }

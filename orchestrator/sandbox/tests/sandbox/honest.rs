@@ -83,6 +83,8 @@ signal.setitimer(signal.ITIMER_REAL, 0); print('once')
     work("runs node", &["node"], "node -e \"const f=require('fs');f.mkdirSync('n/m',{recursive:true});f.writeFileSync('n/m/f','x');f.renameSync('n/m/f','n/g');console.log(f.readFileSync('n/g','utf8'));f.rmSync('n',{recursive:true})\""),
     work("uses a database", &["sqlite3"], "sqlite3 d.db 'pragma journal_mode=wal; create table t(a); insert into t values(1); select * from t'"),
     work("debugs its own children", &["strace"], "strace -o $OUT/trace true; grep -c execve $OUT/trace"),
+    work("rights that were given up stay given up", &["setpriv"], "chmod 755 $OUT; setpriv --reuid 65534 --regid 65534 --clear-groups sh -c 'echo x > free.txt; chmod 666 free.txt; echo y > new; echo z > ../beside; mkdir d; rm sub/other.txt; chmod 777 $OUT; truncate -s 0 free.txt' 2>&1; stat -c '%n %U %a' * .. ../*; cat free.txt"),
+    work("files belong to who made them", &["setpriv"], "chmod 777 . ..; setpriv --reuid 65534 --regid 65534 --clear-groups sh -c 'echo x > mine; mkdir d; echo y > d/f; ln -s x s; mv d e; echo z > ../beside; cd e; echo w > g' 2>&1; stat -c '%n %U %G %a' mine e e/f e/g s ../beside 2>&1"),
     work("signals its own children", &[], "sleep 9 & kill $!; wait $!; echo $?"),
     work("passes exit codes on", &[], "(exit 3); echo $?; sh -c 'kill -TERM $$'; echo $?"),
 ];

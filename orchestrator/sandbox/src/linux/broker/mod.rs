@@ -163,9 +163,9 @@ impl Pool {
     }
 
     fn answer(&self, request: &Request) {
-        let session = Session::new(&self.rules, &self.listener, request);
+        let decide = || Session::new(&self.rules, &self.listener, request)?.decide();
         // Whatever goes wrong in a guard, the caller gets an answer, and it is no.
-        let answer = catch_unwind(AssertUnwindSafe(|| session.decide())).unwrap_or(Err(Errno::ACCESS));
+        let answer = catch_unwind(AssertUnwindSafe(decide)).unwrap_or(Err(Errno::ACCESS));
         match answer {
             Ok(Answer::Proceed) => self.listener.proceed(request),
             Ok(Answer::Done) => self.listener.finish(request, Ok(())),

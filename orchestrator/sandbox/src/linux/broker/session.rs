@@ -7,12 +7,13 @@ use rustix::io::Errno;
 
 use super::call::{At, Call};
 use super::{Answer, Rules};
+use crate::linux::disguise::Disguise;
 use crate::linux::links::Links;
 use crate::linux::notify::{Listener, Request};
 use crate::linux::resolve::{self, Found, Last, Object, Place};
 use crate::linux::task::Task;
 use crate::linux::zones::Zone;
-use crate::{Action, Attempt, Ruling};
+use crate::{Action, Attempt, Guard, Ruling};
 
 /// Who performs a call on a name, and whether the guard is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +40,22 @@ pub(super) struct Session<'a> {
     listener: &'a Listener,
     request: &'a Request,
     pub(super) task: Task,
+    disguise: Option<Disguise>,
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(rules: &'a Rules, listener: &'a Listener, request: &'a Request) -> Self {
-        Self { rules, listener, request, task: Task { tid: request.tid } }
+    pub(super) fn new(rules: &'a Rules, listener: &'a Listener, request: &'a Request) -> Result<Self, Errno> {
+        let task = Task { tid: request.tid };
+        Ok(Self { rules, listener, request, task, disguise: Disguise::of(task)? })
+    }
+
+    /// Asks the guard, with the supervisor's rights: what it needs to look at may not be the caller's to see.
+    fn ask<T>(&self, question: impl FnOnce(&dyn Guard) -> T) -> T {
+        let ask = || question(&*self.rules.guard);
+        match &self.disguise {
+            Some(disguise) => disguise.lifted(ask),
+            None => ask(),
+        }
     }
 
     pub(super) fn decide(&self) -> Result<Answer, Errno> {
@@ -92,7 +104,7 @@ impl<'a> Session<'a> {
         match self.rules.zones.of(&place.path) {
             Zone::Protected => Err(self.refuse_fixed(&place.path)),
             Zone::Tree(name) if name.as_os_str().is_empty() => Ok(Lane::Free),
-            Zone::Tree(name) if self.rules.guard.is_exempt(name) => Ok(Lane::Free),
+            Zone::Tree(name) if self.ask(|guard| guard.is_exempt(name)) => Ok(Lane::Free),
             Zone::Tree(name) => Ok(Lane::Judged(name)),
             Zone::Git => Ok(Lane::Free),
             Zone::Above => Ok(Lane::Above),
@@ -109,18 +121,21 @@ impl<'a> Session<'a> {
 
     /// The names that a change to the content or the mode of an existing file is about.
     pub(super) fn names(&self, found: &Found, lane: Lane<'_>) -> Vec<PathBuf> {
-        let Rules { zones, guard, links, .. } = self.rules;
+        let Rules { zones, links, .. } = self.rules;
         let linked = found.kind() == FileType::RegularFile && found.stat.st_nlink > 1;
         match lane {
             Lane::Judged(name) => {
-                let mut names =
-                    if linked { Links::now(found.identity(), zones, &**guard) } else { Vec::new() };
+                let mut names = if linked {
+                    self.ask(|guard| Links::now(found.identity(), zones, guard))
+                } else {
+                    Vec::new()
+                };
                 if !names.iter().any(|known| known == name) {
                     names.push(name.to_path_buf());
                 }
                 names
             }
-            _ if linked => links.behind(found.identity(), zones, &**guard),
+            _ if linked => self.ask(|guard| links.behind(found.identity(), zones, guard)),
             _ => Vec::new(),
         }
     }
@@ -130,7 +145,7 @@ impl<'a> Session<'a> {
     pub(super) fn permit(&self, action: Action, names: &[&Path], is_folder: bool) -> Result<(), Errno> {
         if !names.is_empty() {
             let attempt = Attempt { pid: self.task.tid, action, paths: names, is_folder };
-            if let Ruling::Refuse { message } = self.rules.guard.judge(&attempt) {
+            if let Ruling::Refuse { message } = self.ask(|guard| guard.judge(&attempt)) {
                 self.task.tell(&message);
                 return Err(Errno::ACCESS);
             }
