@@ -11,6 +11,8 @@ use libc::{c_int, pid_t};
 
 /// The keeper tells how the first process ended: this byte, then the wait status.
 pub(crate) const ENDED: u8 = b'X';
+/// The first process was stopped, as by Ctrl-Z.
+pub(crate) const STOPPED: u8 = b'T';
 /// The supervisor passes a signal on: this byte, then its number.
 pub(crate) const SIGNAL: u8 = b's';
 
@@ -45,19 +47,19 @@ pub(crate) unsafe fn keep(control: RawFd, root: pid_t) -> ! {
         libc::sigaddset(&raw mut wanted, libc::SIGCHLD);
         let deaths = libc::signalfd(-1, &raw const wanted, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         // A death before the signal was watched for.
-        let mut ended = reap(root);
+        let mut ended = reap(control, root);
         while ended.is_none() {
             let mut polled = [pollfd(control), pollfd(deaths)];
             libc::poll(polled.as_mut_ptr(), 2, -1);
             if polled[0].revents != 0 && !obey(control, root) {
-                end_tree(root);
+                end_tree();
                 libc::_exit(1);
             }
             let mut information = [0_u8; 128];
             libc::read(deaths, information.as_mut_ptr().cast(), information.len());
-            ended = reap(root);
+            ended = reap(control, root);
         }
-        end_tree(root);
+        end_tree();
         let status = ended.unwrap_or(0).to_ne_bytes();
         let message = [ENDED, status[0], status[1], status[2], status[3]];
         libc::send(control, message.as_ptr().cast(), message.len(), libc::MSG_NOSIGNAL);
@@ -82,30 +84,33 @@ unsafe fn obey(control: RawFd, root: pid_t) -> bool {
     }
 }
 
-/// Collects the dead. The status of `root`, if it is among them.
-unsafe fn reap(root: pid_t) -> Option<c_int> {
+/// Collects the dead, and tells the supervisor if `root` was stopped. The status of `root`, if it is among the dead.
+unsafe fn reap(control: RawFd, root: pid_t) -> Option<c_int> {
     let mut ended = None;
     loop {
         let mut status = 0;
         // SAFETY: `status` is a place for an integer.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) };
         if pid <= 0 {
             return ended;
         }
-        if pid == root {
+        if pid == root && libc::WIFSTOPPED(status) {
+            // SAFETY: the buffer has the length that is passed.
+            unsafe { libc::send(control, [STOPPED].as_ptr().cast(), 1, libc::MSG_NOSIGNAL) };
+        } else if pid == root {
             ended = Some(status);
         }
     }
 }
 
 /// Kills children until there are none. A killed process's own children become ours, so this reaches all.
-unsafe fn end_tree(root: pid_t) {
+unsafe fn end_tree() {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 200_000 };
     loop {
         // SAFETY: children that were not waited for keep their pid. `pause` is on the stack.
         unsafe {
             kill_children();
-            reap(root);
+            while libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) > 0 {}
             if libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) < 0 {
                 return;
             }

@@ -4,6 +4,8 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use rustix::fs::{Mode, OFlags};
+
 const TAKEN: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// Signals of this thread, blocked and read as data until dropped.
@@ -48,6 +50,20 @@ impl Signals {
             if information.ssi_code != libc::SI_KERNEL {
                 numbers.extend(u8::try_from(information.ssi_signo));
             }
+        }
+    }
+}
+
+/// Stops this process because the program stopped itself: a shell that waits for us would not notice otherwise. Only if
+/// we are what the terminal shows; the shell then continues us together.
+pub(crate) fn stop_with_job() {
+    let Ok(terminal) = rustix::fs::open("/dev/tty", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+        return;
+    };
+    // SAFETY: a descriptor that is open and plain numbers.
+    unsafe {
+        if libc::tcgetpgrp(terminal.as_raw_fd()) == libc::getpgrp() {
+            libc::kill(libc::getpid(), libc::SIGSTOP);
         }
     }
 }

@@ -16,7 +16,7 @@ use rustix::{cmsg_space, net};
 use super::broker::Broker;
 use super::launch::{self, FAILED, LISTENER, Step};
 use super::notify::Listener;
-use super::signals::Signals;
+use super::signals::{self, Signals};
 use super::zones::Zones;
 use super::{keeper, landlock, mounts, probe::probe};
 use crate::{Exit, Guard, Jail, SandboxError, Unsupported};
@@ -130,10 +130,11 @@ fn watch(control: BorrowedFd<'_>, signals: &Signals) -> Result<Exit, SandboxErro
         if told {
             let mut message = [0_u8; 8];
             let length = net::recv(control, &mut message, RecvFlags::empty()).map_or(0, |(length, _)| length);
-            return match &message[..length] {
-                [keeper::ENDED, a, b, c, d] => Ok(exit(i32::from_ne_bytes([*a, *b, *c, *d]))),
-                _ => Err(SandboxError::KeeperLost),
-            };
+            match &message[..length] {
+                [keeper::ENDED, a, b, c, d] => return Ok(exit(i32::from_ne_bytes([*a, *b, *c, *d]))),
+                [keeper::STOPPED] => signals::stop_with_job(),
+                _ => return Err(SandboxError::KeeperLost),
+            }
         }
     }
 }

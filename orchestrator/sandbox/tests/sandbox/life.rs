@@ -134,6 +134,42 @@ fn signals_to_the_supervisor_reach_the_program() {
 }
 
 #[test]
+fn a_program_that_stops_stops_its_supervisor_on_the_same_terminal() {
+    let world = World::new(User::Myself);
+    let script = "
+import os, pty, signal, sys
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv('../supervise', ['supervise', os.environ['ROOT'], 'sub/held.txt', 'sh', '-c', 'kill -STOP $$; echo a > new; exit 5'])
+_, status = os.waitpid(pid, os.WUNTRACED)
+print(os.WIFSTOPPED(status), os.path.exists('new'))
+os.killpg(pid, signal.SIGCONT)
+_, status = os.waitpid(pid, 0)
+print(os.waitstatus_to_exitcode(status), os.path.exists('new'))
+";
+    let outcome = Outcome::of(world.command(Mode::Bare, "python3", &["-c", script]).spawn().unwrap());
+    assert_eq!(outcome.out, "True False\n5 True\n", "{}", outcome.err);
+}
+
+#[test]
+fn a_second_mount_of_the_tree_is_the_tree() {
+    if User::all().len() == 1 {
+        return; // only root can mount
+    }
+    let world = World::new(User::Myself);
+    let before = world.print();
+    let attack = "echo x > $OUT/b/sub/held.txt; echo x > $OUT/s/held.txt; rm -f $OUT/b/sub/held.txt; \
+                  echo fine > $OUT/b/new; cat new";
+    let script = format!(
+        "mkdir $OUT/b $OUT/s && unshare -m sh -c 'mount --bind $ROOT $OUT/b && mount --bind $ROOT/sub $OUT/s && \
+         exec ../supervise $ROOT sub/held.txt sh -c \"{attack}\"'"
+    );
+    let outcome = world.sh(Mode::Bare, &script);
+    assert_eq!(outcome.out, "fine\n", "{}", outcome.err);
+    assert!(world.print() == before, "{}", outcome.err);
+}
+
+#[test]
 fn a_sandbox_in_a_sandbox_says_so() {
     let world = World::new(User::Myself);
     let outcome = world.sh(Mode::Sandboxed, "../supervise $ROOT sub/held.txt true");
