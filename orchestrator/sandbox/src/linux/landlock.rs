@@ -3,10 +3,9 @@
 //!
 //! Landlock can only allow, so the rules name everything beside the tree: the siblings along the way from `/` down to it.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -14,11 +13,13 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 
+use super::zones::Granted;
+
 /// A rule set that the child puts on itself, and the folders and files it allows.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) ruleset: OwnedFd,
-    pub(crate) granted: HashSet<PathBuf>,
+    pub(crate) granted: Granted,
 }
 
 /// Every right that changes a file system. Reading and running stay free, and so do device ioctls and sockets.
@@ -30,7 +31,7 @@ fn writing() -> BitFlags<AccessFs> {
 /// cannot touch a file that exists.
 pub(crate) fn rules(root: &Path, denied: &[PathBuf]) -> io::Result<Rules> {
     let mut ruleset = empty().map_err(io::Error::other)?;
-    let mut granted = HashSet::new();
+    let mut granted = Granted::new();
     let mut folders = vec![PathBuf::from("/")];
     while let Some(folder) = folders.pop() {
         // A folder that cannot be listed grants nothing; the broker performs what happens there.
@@ -42,8 +43,9 @@ pub(crate) fn rules(root: &Path, denied: &[PathBuf]) -> io::Result<Rules> {
             if denied.iter().any(|name| name.starts_with(&path)) {
                 folders.push(path);
             } else if let Ok(fd) = PathFd::new(&path) {
+                let stat = rustix::fs::fstat(fd.as_fd())?;
                 ruleset = ruleset.add_rule(PathBeneath::new(fd, writing())).map_err(io::Error::other)?;
-                granted.insert(path);
+                granted.insert(path, (stat.st_dev, stat.st_ino));
             }
         }
     }
@@ -79,8 +81,8 @@ mod tests {
         let tree = base.join("a/tree");
         let rules = rules(&tree, std::slice::from_ref(&tree)).unwrap();
         for granted in ["a/beside", "b"] {
-            assert!(rules.granted.contains(&base.join(granted)), "{granted}");
+            assert!(rules.granted.contains_key(&base.join(granted)), "{granted}");
         }
-        assert!(rules.granted.iter().all(|path| !tree.starts_with(path) && !path.starts_with(&tree)));
+        assert!(rules.granted.keys().all(|path| !tree.starts_with(path) && !path.starts_with(&tree)));
     }
 }

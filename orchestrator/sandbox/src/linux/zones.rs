@@ -1,6 +1,8 @@
 //! Which part of the file system a name belongs to, and with it who performs a call there.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::Jail;
@@ -30,11 +32,14 @@ pub(crate) struct Zones {
     git_dir: PathBuf,
     protected: Vec<PathBuf>,
     aliases: Vec<Alias>,
-    granted: HashSet<PathBuf>,
+    granted: Granted,
 }
 
+/// What Landlock allows, and which file or folder had that name then: the permission belongs to the file, not to the name.
+pub(crate) type Granted = HashMap<PathBuf, (u64, u64)>;
+
 impl Zones {
-    pub(crate) fn new(jail: &Jail, aliases: Vec<Alias>, granted: HashSet<PathBuf>) -> Self {
+    pub(crate) fn new(jail: &Jail, aliases: Vec<Alias>, granted: Granted) -> Self {
         Self {
             root: jail.root.clone(),
             dot_git: jail.root.join(".git"),
@@ -69,10 +74,16 @@ impl Zones {
         if let Ok(relative) = path.strip_prefix(&self.root) {
             return Zone::Tree(relative);
         }
-        if path.ancestors().any(|ancestor| self.granted.contains(ancestor)) {
-            return Zone::Granted;
-        }
-        Zone::Above
+        if self.is_granted(path) { Zone::Granted } else { Zone::Above }
+    }
+
+    /// True below a granted folder that is still the one it was. Not for the folder itself: to remove or replace it takes
+    /// rights on the folder above.
+    fn is_granted(&self, path: &Path) -> bool {
+        let folder = path.ancestors().skip(1).find_map(|above| Some((above, self.granted.get(above)?)));
+        folder.is_some_and(|(folder, identity)| {
+            fs::symlink_metadata(folder).is_ok_and(|now| (now.dev(), now.ino()) == *identity)
+        })
     }
 
     /// True for names that belong to git rather than to the checkout.
@@ -98,7 +109,10 @@ mod tests {
             protected: vec!["/home/u/repo/.git/hooks".into(), "/home/u/repo/.git/mala".into()],
         };
         let alias = Alias { mounted_at: "/mnt/again".into(), real: "/home/u/repo".into() };
-        Zones::new(&jail, vec![alias], ["/tmp", "/home/other"].map(PathBuf::from).into())
+        let tmp = fs::metadata("/tmp").unwrap();
+        let replaced = (tmp.dev(), tmp.ino() + 1);
+        let granted = [("/tmp".into(), (tmp.dev(), tmp.ino())), ("/usr".into(), replaced)];
+        Zones::new(&jail, vec![alias], granted.into())
     }
 
     #[test]
@@ -114,6 +128,8 @@ mod tests {
         assert_eq!(of("/home/u/repo2/a"), Zone::Above);
         assert_eq!(of("/tmp/x/y"), Zone::Granted);
         assert_eq!(of("/tmpx"), Zone::Above);
+        assert_eq!(of("/tmp"), Zone::Above, "its name is in a folder above the tree");
+        assert_eq!(of("/usr/x"), Zone::Above, "not the folder that was granted");
     }
 
     #[test]

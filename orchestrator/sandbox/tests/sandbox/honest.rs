@@ -29,6 +29,7 @@ const WORK: &[Work] = &[
     work("truncates", &[], "truncate -s 2 free.txt; cat free.txt; truncate -s 5 new; stat -c %s new"),
     work("uses temporary files", &[], "f=$(mktemp); echo x > $f; cat $f; rm $f; d=$(mktemp -d); echo y > $d/y; cat $d/y; mkdir -p $d/a/b; mv $d/y $d/a/b/; rm -r $d"),
     work("writes beside and above the tree", &[], "echo x > ../beside; mkdir -p ../n/m; echo y > ../n/m/f; mv ../beside ../n/; cat ../n/beside ../n/m/f; sed -i s/y/z/ ../n/m/f; chmod 600 ../n/m/f; cat ../n/m/f; rm -r ../n; echo h > ~/.file; cat ~/.file"),
+    work("replaces what was beside the tree", &[], "echo a >> ../file; echo b > ../file.tmp; mv ../file.tmp ../file; echo c >> ../file; chmod 600 ../file; cat ../file; rm ../file; echo d > ../file; cat ../file; rmdir ../home; mkdir ../home; echo x > ../home/f; mkdir -p ../home/a/b; echo y > ../home/a/b/c; mv ../home/a ../home/z; cat ../home/f ../home/z/b/c; mv ../out ../out2; echo z > ../out2/n; mkdir ../out; mv ../out2/n ../out/; cat ../out/n; ln ../file ../out2/l; rm -r ../out ../home; ls .."),
     work("uses pipes, here-documents and process substitution", &[], "echo a | tr a b; cat <<< c; cat <(echo d); echo e | tee >(cat >&2) 2>/dev/null"),
     work("writes to devices", &[], "echo a > /dev/null; echo b > /dev/stderr; echo c > /dev/stdout; echo d > /dev/fd/1; cat /dev/null"),
     work("uses a named pipe in the tree", &[], "mkfifo p; (echo through > p) & cat p; wait"),

@@ -4,7 +4,10 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use mala_sandbox::{Attempt, Guard, Jail, Ruling};
 
 use crate::world::{HELD, Mode, Outcome, User, World};
 
@@ -192,6 +195,47 @@ fn descriptors_of_the_supervisor_are_not_inherited() {
     let outcome =
         world.sh(Mode::Bare, "exec 7>>sub/held.txt; ../supervise $ROOT sub/held.txt ls /proc/self/fd");
     assert_eq!(outcome.out, "0\n1\n2\n3\n");
+}
+
+/// Allows everything, except that it cannot cope with files called `panic`.
+struct Nervous;
+
+impl Guard for Nervous {
+    fn judge(&self, attempt: &Attempt<'_>) -> Ruling {
+        assert!(!attempt.paths.contains(&Path::new("panic")), "on purpose");
+        Ruling::Allow
+    }
+
+    fn is_exempt(&self, _path: &Path) -> bool {
+        false
+    }
+}
+
+#[test]
+fn one_process_can_supervise_many_trees() {
+    let run = |index: i32| {
+        let world = World::new(User::Myself);
+        let jail = Jail { root: world.root(), git_dir: world.root().join(".git"), protected: Vec::new() };
+        let mut command = Command::new("sh");
+        command
+            .arg("-c")
+            .arg(format!("echo {index} > new; (sleep 60 &); exit {index}"))
+            .current_dir(world.root());
+        let exit = mala_sandbox::run(&jail, Arc::new(Nervous), command).unwrap();
+        assert_eq!((exit.code, exit.signal), (Some(index), None));
+        assert_eq!(world.read("new"), format!("{index}\n"));
+    };
+    std::thread::scope(|scope| (0..8).for_each(|index| drop(scope.spawn(move || run(index)))));
+}
+
+#[test]
+fn a_guard_that_panics_refuses() {
+    let world = World::new(User::Myself);
+    let jail = Jail { root: world.root(), git_dir: world.root().join(".git"), protected: Vec::new() };
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo > fine && ! echo > panic"]).current_dir(world.root()).stderr(Stdio::null());
+    assert!(mala_sandbox::run(&jail, Arc::new(Nervous), command).unwrap().success());
+    assert!(world.root().join("fine").exists() && !world.root().join("panic").exists());
 }
 
 #[test]

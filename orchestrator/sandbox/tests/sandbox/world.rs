@@ -57,6 +57,7 @@ impl World {
         for folder in ["repo/sub", "repo/ignored", "out", "home"] {
             fs::create_dir_all(world.base().join(folder)).unwrap();
         }
+        fs::write(world.base().join("file"), "beside\n").unwrap();
         world.write(HELD, "committed\n");
         world.write("free.txt", "free\n");
         world.write("sub/other.txt", "other\n");
