@@ -25,8 +25,9 @@ pub trait Guard: Send + Sync {
     /// May this change happen? The sandbox performs it right after `Allow`, so an answer must hold from then on.
     fn judge(&self, attempt: &Attempt<'_>) -> Ruling;
 
-    /// True for paths of the tree, relative to its root, that need no lock: those that git ignores. Must stay the
-    /// same answer for the same path while the agent runs, or hard links between both kinds could be missed.
+    /// True for paths of the tree, relative to its root, that need no lock: those that git ignores. A folder is exempt
+    /// only if everything below it is: it can then be moved without asking. The answer for a path must stay the same
+    /// while the agent runs, or hard links between both kinds could be missed.
     fn is_exempt(&self, path: &Path) -> bool;
 
     /// May this program start? For programs whose whole purpose can be told from their arguments. Whatever the answer,

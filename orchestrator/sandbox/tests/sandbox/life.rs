@@ -137,6 +137,28 @@ fn signals_to_the_supervisor_reach_the_program() {
 }
 
 #[test]
+fn the_tree_cannot_reach_its_keeper_and_supervisor() {
+    let world = World::new(User::Myself);
+    let script = "
+from kernel import *
+keeper = os.getppid()
+supervisor = int([l for l in open('/proc/%d/status' % keeper) if l.startswith('PPid')][0].split()[1])
+for pid in keeper, supervisor:
+    for name, attempt in [
+        ('signal', lambda: os.kill(pid, 9)),
+        ('memory', lambda: open('/proc/%d/mem' % pid, 'r+b')),
+        ('ptrace', lambda: call(101, 16, pid, 0, 0)),
+        ('descriptor', lambda: call(438, os.pidfd_open(pid), 0, 0)),
+    ]:
+        try: attempt(); print(name, 'worked')
+        except PermissionError: pass
+print('done')
+";
+    let outcome = Outcome::of(world.command(Mode::Sandboxed, "python3", &["-c", script]).spawn().unwrap());
+    assert_eq!((outcome.code, outcome.out.as_str()), (Some(0), "done\n"), "{}", outcome.err);
+}
+
+#[test]
 fn a_program_that_stops_stops_its_supervisor_on_the_same_terminal() {
     let world = World::new(User::Myself);
     let script = "

@@ -151,6 +151,12 @@ const COMMON: &[Rule] = &[
     // The kernel itself would write to a file it is given.
     forbidden(libc::SYS_acct),
     forbidden(libc::SYS_swapon),
+    // Code in the kernel obeys nobody.
+    forbidden(libc::SYS_init_module),
+    forbidden(libc::SYS_finit_module),
+    forbidden(libc::SYS_delete_module),
+    forbidden(libc::SYS_kexec_load),
+    forbidden(libc::SYS_kexec_file_load),
     // A program under rules of its own would still write through the broker: better that it knows.
     unsupported(libc::SYS_landlock_create_ruleset),
     unsupported(libc::SYS_landlock_add_rule),
