@@ -104,6 +104,8 @@ fn without_any_file_the_defaults_hold() {
     lock.ttl = "30m"  # default
     lock.max_ttl = "1d"  # default
     lock.max_wait = "1h"  # default
+    enforcement.unlocked = "acquire"  # default
+    enforcement.require_kernel = false  # default
     status.refresh = "1s"  # default
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
@@ -141,6 +143,8 @@ fn each_layer_overrides_the_ones_below_it() {
     lock.ttl = "1m"  # user.toml:2:7
     lock.max_ttl = "2h"  # mala.toml:2:11
     lock.max_wait = "3m"  # MALA_LOCK_MAX_WAIT
+    enforcement.unlocked = "acquire"  # default
+    enforcement.require_kernel = false  # default
     status.refresh = "4m"  # --set status.refresh=4m
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
@@ -161,10 +165,11 @@ fn an_origin_tells_the_files_apart() {
 
 #[test]
 fn every_setting_can_be_set_from_every_layer() {
-    let file = "lock.ttl = '2m'\nlock.max_ttl = '2h'\nlock.max_wait = '2m'\nstatus.refresh = '2s'\n\
+    let file = "lock.ttl = '2m'\nlock.max_ttl = '2h'\nlock.max_wait = '2m'\n\
+                enforcement.unlocked = 'deny'\nenforcement.require_kernel = true\nstatus.refresh = '2s'\n\
                 health.wait_rate = 1\nhealth.waits_per_day = 0x02\nlogs.keep = '2d'\n";
     let from_file = World::repo(file).loaded().settings;
-    let values = ["2m", "2h", "2m", "2s", "1", "2", "2d"];
+    let values = ["2m", "2h", "2m", "deny", "true", "2s", "1", "2", "2d"];
     let (mut from_env, mut from_arguments) = (World::new(), World::new());
     for (entry, value) in World::new().loaded().entries().zip(values) {
         from_env = from_env.env(&entry.key.variable(), value);

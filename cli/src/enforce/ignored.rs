@@ -40,9 +40,16 @@ impl Ignored {
         if let Some(known) = answers.known.get(path) {
             return *known;
         }
-        let is_ignored = self.ask(&mut answers, path).unwrap_or(false);
+        let is_ignored = self.ask(&mut answers, path).unwrap_or(false) && !self.holds_tracked_files(path);
         answers.known.insert(path.to_path_buf(), is_ignored);
         is_ignored
+    }
+
+    /// True for a folder that git ignores although it tracks files in it: they are not to be moved along.
+    fn holds_tracked_files(&self, path: &Path) -> bool {
+        let list =
+            || Command::new("git").args(["ls-files", "-z", "--"]).arg(path).current_dir(&self.root).output();
+        self.root.join(path).is_dir() && list().is_ok_and(|out| !out.stdout.is_empty())
     }
 
     fn ask(&self, answers: &mut Answers, path: &Path) -> io::Result<bool> {

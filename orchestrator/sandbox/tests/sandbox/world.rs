@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -208,7 +209,14 @@ impl Outcome {
 /// True if every program can be found.
 pub(crate) fn have(programs: &[&str]) -> bool {
     let folders = ["/usr/bin", "/bin", "/usr/local/bin", "/usr/sbin", "/sbin"];
-    programs.iter().all(|program| folders.iter().any(|folder| Path::new(folder).join(program).exists()))
+    let is_there = |program: &str| folders.iter().any(|folder| Path::new(folder).join(program).exists());
+    let missing: Vec<_> = programs.iter().filter(|program| !is_there(program)).collect();
+    if !missing.is_empty() {
+        // Past the test runner, which would keep it to itself.
+        let _ =
+            writeln!(std::io::stderr(), "SKIPPED: something that needs {missing:?}, which is not installed");
+    }
+    missing.is_empty()
 }
 
 /// Runs `work` on each item with a few threads, and gives the results in order.
