@@ -24,6 +24,10 @@ fix:
 bench:
     cargo bench -p mala-tests --bench speed
 
+# What `mala exec` costs.
+bench-exec:
+    cargo bench -p mala-tests --bench enforcement
+
 # Install into ~/.cargo/bin, with the manual pages.
 install:
     cargo install --path cli --locked

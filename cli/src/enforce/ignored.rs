@@ -34,13 +34,21 @@ impl Ignored {
         Self { root: root.to_path_buf(), answers: Mutex::default() }
     }
 
-    /// True if git ignores the path. If git cannot be asked, it counts as not ignored and needs a lock.
+    /// True if git ignores the path, or a folder it lies in. If git cannot be asked, it counts as not ignored and needs
+    /// a lock.
     pub(crate) fn contains(&self, path: &Path) -> bool {
         let Ok(mut answers) = self.answers.lock() else { return false };
+        let mut folders: Vec<&Path> =
+            path.ancestors().filter(|folder| !folder.as_os_str().is_empty()).collect();
+        folders.reverse();
+        folders.into_iter().any(|path| self.answer(&mut answers, path))
+    }
+
+    fn answer(&self, answers: &mut Answers, path: &Path) -> bool {
         if let Some(known) = answers.known.get(path) {
             return *known;
         }
-        let is_ignored = self.ask(&mut answers, path).unwrap_or(false) && !self.holds_tracked_files(path);
+        let is_ignored = self.ask(answers, path).unwrap_or(false) && !self.holds_tracked_files(path);
         answers.known.insert(path.to_path_buf(), is_ignored);
         is_ignored
     }
