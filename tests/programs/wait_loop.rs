@@ -9,15 +9,15 @@ use mala_core::Scope;
 use mala_store::{Outcome, Store, Which};
 use mala_tests::{agent, ask};
 
+/// All of them meet at `a`, so whoever dies with it stops everybody.
 const WANTS: &[&[&str]] = &[
     &["a"],
     &["shared:a"],
     &["a", "b"],
-    &["b", "shared:c"],
+    &["b", "shared:a", "shared:c"],
     &["shared:pattern:[ab]"],
-    &["pattern:[bc]"],
-    &["name:test"],
-    &["name:test", "c"],
+    &["pattern:*"],
+    &["name:test", "a"],
 ];
 
 fn main() {

@@ -98,7 +98,7 @@ fn a_lock_is_not_handed_over_from_under_another_that_the_giver_keeps() {
 }
 
 #[test]
-fn an_heir_keeps_the_stronger_mode_of_a_wider_lock() {
+fn an_heir_gets_a_wider_lock_beside_the_narrower_one_it_has() {
     let world = World::new();
     let mut store = world.store();
     store.take("ann", &["shared:pattern:src/*", "shared:src/a"]);

@@ -91,7 +91,7 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let (world, clock, liveness) = (World::new(), TestClock::default(), TestLiveness::default());
+        let (world, clock, liveness) = (World::in_memory(), TestClock::default(), TestLiveness::default());
         let store = world.store().with_clock(clock.clone()).with_liveness(liveness.clone());
         Self { world, store, clock, liveness, model: Model::default(), highest: Fence(0), known: Vec::new() }
     }
@@ -271,7 +271,7 @@ fn error_answer(error: &StoreError) -> Answer {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_store_does_what_the_model_does(steps in prop::collection::vec(some_step(), 1..50)) {
