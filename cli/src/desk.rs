@@ -113,8 +113,11 @@ fn serve(mut stream: UnixStream, party: Party) {
     let Ok(request) = receive(&mut stream) else { return };
     let Request { here, args, streams } = request;
     let code = match Cli::try_parse_from(args) {
-        Ok(cli) => cli.run(here, |json| Ui::for_client(json, streams), Some(party)),
-        Err(_) => Code(2),
+        // Nothing but the store is served: other commands would run out here with rights that the tree does not have.
+        Ok(cli) if cli.command.needs_store() => {
+            cli.run(here, |json| Ui::for_client(json, streams), Some(party))
+        }
+        Ok(_) | Err(_) => Code(2),
     };
     let _ = stream.write_all(&[code.0]);
 }

@@ -111,6 +111,36 @@ fn inside_the_tree_nobody_is_anybody_else() {
     assert_eq!(held(&world), [pair("held.txt", "other")]);
 }
 
+/// Talks to the supervisor without mala: whatever is in `args`, with its own stdout and stderr.
+const FORGED: &str = r#"
+import os, socket, struct, sys
+s = socket.socket(socket.AF_UNIX); s.connect(os.environ["MALA_SUPERVISOR"])
+socket.send_fds(s, [b"\0"], [1, 2])
+for text in [os.getcwd(), "mala"] + sys.argv[1:]:
+    s.sendall(struct.pack("<Q", len(text)) + text.encode())
+s.shutdown(socket.SHUT_WR); answer = s.recv(1); sys.exit(answer[0] if answer else 99)
+"#;
+
+#[test]
+fn the_supervisor_is_no_deputy() {
+    let world = world();
+    fs::write(world.base().join("forged.py"), FORGED).unwrap();
+    let forged = format!("python3 {}", world.base().join("forged.py").display());
+    assert_eq!(
+        exec(&world, "me", &format!("{forged} lock check free.txt")).code,
+        0,
+        "the forgery itself works"
+    );
+    for command in ["exec --agent evil -- cp free.txt held.txt", "man --out .", "demo --folder demo"] {
+        assert_eq!(exec(&world, "me", &format!("{forged} {command}")).code, 2, "{command}");
+    }
+    assert_eq!(exec(&world, "me", &format!("{MALA} lock transfer --from other --to me")).code, 1);
+    assert_eq!(exec(&world, "me", &format!("{MALA} clean --force")).code, 1);
+    assert_eq!(read(&world, "held.txt"), "theirs\n");
+    assert_eq!(held(&world), [pair("held.txt", "other")]);
+    assert_eq!(world.git(&["status", "--short"]), "", "and nothing was made");
+}
+
 #[test]
 fn strict_agents_lock_before_they_write() {
     let world = world();

@@ -24,6 +24,9 @@ pub(crate) struct CleanArgs {
 }
 
 pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, CliError> {
+    if args.force && context.supervised.is_some() {
+        return Err(CliError::refused("`--force` is a person's decision, not an agent's"));
+    }
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
     let mut store = open(&scope)?;

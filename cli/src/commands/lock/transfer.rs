@@ -29,6 +29,12 @@ pub(crate) struct TransferArgs {
 }
 
 pub(super) fn cmd_transfer(args: &TransferArgs, context: &Context) -> Result<Code, CliError> {
+    if context.supervised.as_ref().is_some_and(|party| party.agent != args.from) {
+        let message = format!("only `{}` can hand over its locks", args.from);
+        return Err(
+            CliError::refused(message).hint("queue for what you need: mala lock acquire PATH --wait 5m")
+        );
+    }
     let scope = context.scope()?;
     let which = if args.paths.is_empty() {
         Which::All
