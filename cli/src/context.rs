@@ -2,7 +2,9 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use mala_config::{Loaded, Override, Settings, Sources, user_file};
 use mala_core::claim::Reading;
@@ -10,6 +12,7 @@ use mala_core::{AgentId, IssueId, Mode, Owner, Scope, Want};
 use mala_store::process::{self, Process};
 use mala_store::{Party, Store, StoreError, Which};
 
+use crate::enforce::StoreGuard;
 use crate::error::CliError;
 use crate::ui::Ui;
 
@@ -19,7 +22,17 @@ pub(crate) struct Context {
     pub(crate) cwd: PathBuf,
     pub(crate) ui: Ui,
     /// Set inside an agent's process tree: whoever is asked for there, this is who acts.
-    pub(crate) supervised: Option<Party>,
+    pub(crate) supervised: Option<Supervised>,
+}
+
+/// A command that a process of an agent's tree has its supervisor run.
+#[derive(Debug)]
+pub(crate) struct Supervised {
+    pub(crate) party: Party,
+    /// Tells when the process that asked has ended.
+    pub(crate) asker: OwnedFd,
+    pub(crate) pid: u32,
+    pub(crate) guard: Arc<StoreGuard>,
 }
 
 impl Context {
@@ -28,7 +41,7 @@ impl Context {
         here: PathBuf,
         directory: Option<&Path>,
         ui: Ui,
-        supervised: Option<Party>,
+        supervised: Option<Supervised>,
     ) -> Result<Self, CliError> {
         let cwd = match directory {
             Some(directory) => here.join(directory),
@@ -38,6 +51,26 @@ impl Context {
             return Err(CliError::usage(format!("`{}` is not a folder", cwd.display())));
         }
         Ok(Self { cwd, ui, supervised })
+    }
+
+    /// The agent that this process belongs to, if it is supervised.
+    pub(crate) fn supervised_party(&self) -> Option<&Party> {
+        self.supervised.as_ref().map(|supervised| &supervised.party)
+    }
+
+    /// The agent that this process is bound to: by its supervisor, or by a client's session above it.
+    pub(crate) fn bound_party(&self, store: &mut Store) -> Result<Option<Party>, CliError> {
+        if let Some(party) = self.supervised_party() {
+            return Ok(Some(party.clone()));
+        }
+        let Some(me) = Process::find(std::process::id()) else { return Ok(None) };
+        let above: Vec<Owner> = me.ancestors().map(|process| process.owner()).collect();
+        Ok(store.session_among(&above)?)
+    }
+
+    /// The process on whose behalf a supervisor acts; its end ends all waiting.
+    pub(crate) fn asker_process(&self) -> Option<BorrowedFd<'_>> {
+        self.supervised.as_ref().map(|supervised| supervised.asker.as_fd())
     }
 
     pub(crate) fn scope(&self) -> Result<Scope, CliError> {
@@ -118,40 +151,43 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn agent(&self, context: &Context) -> Result<AgentId, CliError> {
-        match (&context.supervised, &self.agent) {
-            (Some(party), _) => Ok(party.agent.clone()),
-            (None, Some(agent)) => Ok(agent.clone()),
-            (None, None) => {
-                let session = session()?;
-                Ok(AgentId::new(format!("{}-{}", session.name, session.pid))?)
-            }
-        }
+    pub(crate) fn agent(&self, context: &Context, store: &mut Store) -> Result<AgentId, CliError> {
+        Ok(self.party(context, store, None, None)?.agent)
     }
 
-    /// The agent, with the process its locks live with: the one named, or the session of the caller.
+    /// The agent, with the process its locks live with. Below an agent's process one is that agent, whatever was given;
+    /// elsewhere the one that is named, or the session that the caller was started from.
     pub(crate) fn party(
         &self,
         context: &Context,
+        store: &mut Store,
         owner_pid: Option<u32>,
         issue: Option<IssueId>,
     ) -> Result<Party, CliError> {
-        if let Some(party) = &context.supervised {
-            return Ok(Party { issue: issue.or_else(|| party.issue.clone()), ..party.clone() });
+        if let Some(party) = context.bound_party(store)? {
+            return Ok(Party { issue: issue.or_else(|| party.issue.clone()), ..party });
         }
+        let session = || {
+            process::session().ok_or_else(|| {
+                CliError::usage("cannot find the process that this session belongs to")
+                    .hint("name the agent with `--agent NAME` and its process with `--owner-pid PID`")
+            })
+        };
         let owner: Owner = match owner_pid {
             Some(pid) => Process::find(pid).ok_or(StoreError::NoProcess { pid })?.owner(),
             None => session()?.owner(),
         };
-        Ok(Party { agent: self.agent(context)?, owner, supervised: false, issue, run: None })
+        let agent = match &self.agent {
+            Some(agent) => agent.clone(),
+            None => session_name(&session()?)?,
+        };
+        Ok(Party { agent, owner, supervised: false, issue, run: None })
     }
 }
 
-fn session() -> Result<Process, CliError> {
-    process::session().ok_or_else(|| {
-        CliError::usage("cannot find the process that this session belongs to")
-            .hint("name the agent with `--agent NAME` and its process with `--owner-pid PID`")
-    })
+/// What a session is called that nobody named, e.g. `claude-4242`.
+pub(crate) fn session_name(session: &Process) -> Result<AgentId, CliError> {
+    Ok(AgentId::new(format!("{}-{}", session.name, session.pid))?)
 }
 
 pub(crate) fn open(scope: &Scope) -> Result<Store, CliError> {

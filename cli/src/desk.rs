@@ -1,6 +1,6 @@
 //! Where an agent's process tree turns to its supervisor.
 //!
-//! Inside the tree nobody may touch the store, so `mala` there hands its arguments, its folder and its own stdout and stderr
+//! Inside the tree nobody may touch the store, so `mala` there hands its arguments, its folder and its standard streams
 //! to the supervisor over a socket. The supervisor runs the very same command as the tree's agent, whatever name was
 //! given, and answers with the exit code. Who is asking is told by the kernel: only processes of the tree are served.
 
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -23,9 +23,12 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg, sockopt::socket_peercred,
 };
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::Cli;
 use crate::commands::Command;
+use crate::context::Supervised;
+use crate::enforce::StoreGuard;
 use crate::error::{CliError, Code};
 use crate::ui::{ClientStreams, Ui};
 
@@ -36,29 +39,65 @@ const LONGEST: u64 = 4 << 20;
 
 /// The socket to turn to for this command, if this process belongs to a tree.
 pub(crate) fn supervisor_of(command: &Command) -> Option<PathBuf> {
-    command.needs_store().then(|| env::var_os(VARIABLE)).flatten().map(PathBuf::from)
+    command.needs_store().then(supervisor).flatten()
+}
+
+/// The socket of this process's supervisor, if it belongs to a tree.
+pub(crate) fn supervisor() -> Option<PathBuf> {
+    env::var_os(VARIABLE).map(PathBuf::from)
 }
 
 /// Has the supervisor run this process's command line.
 pub(crate) fn ask(socket: &Path) -> Result<Code, CliError> {
-    let failed = |error: io::Error| {
-        CliError::failed(format!("cannot reach the supervisor of this agent: {error}"))
-            .hint("the agent was started by `mala exec`; start it again")
-    };
-    let talk = || {
-        let mut stream = connect(socket)?;
-        send_streams(&stream)?;
-        let here = env::current_dir()?;
-        for text in std::iter::once(here.into_os_string()).chain(env::args_os()) {
-            stream.write_all(&(text.len() as u64).to_le_bytes())?;
-            stream.write_all(text.as_bytes())?;
-        }
-        stream.shutdown(std::net::Shutdown::Write)?;
-        let mut code = [0];
-        stream.read_exact(&mut code)?;
-        Ok(Code(code[0]))
-    };
-    talk().map_err(failed)
+    ask_for(socket, env::args_os())
+}
+
+/// Has the supervisor run the command line `args`, the program first.
+pub(crate) fn ask_for(socket: &Path, args: impl Iterator<Item = OsString>) -> Result<Code, CliError> {
+    let (input, out, err) = (io::stdin(), io::stdout(), io::stderr());
+    talk(socket, args, [input.as_fd(), out.as_fd(), err.as_fd()]).map_err(|error| unreachable(&error))
+}
+
+/// Has the supervisor run the command line `args`, and returns what it answers.
+pub(crate) fn query(
+    socket: &Path,
+    args: impl Iterator<Item = OsString>,
+) -> Result<(Code, Vec<u8>), CliError> {
+    let (input, err) = (io::stdin(), io::stderr());
+    let (mut reader, writer) = io::pipe()?;
+    // Read beside it, or a long answer would fill the pipe and wait forever.
+    let answer = thread::spawn(move || {
+        let mut answer = Vec::new();
+        reader.read_to_end(&mut answer).map(|_| answer)
+    });
+    let code = talk(socket, args, [input.as_fd(), writer.as_fd(), err.as_fd()])
+        .map_err(|error| unreachable(&error))?;
+    drop(writer);
+    let answer = answer.join().map_err(|_| CliError::failed("reading the supervisor's answer failed"))??;
+    Ok((code, answer))
+}
+
+fn unreachable(error: &io::Error) -> CliError {
+    CliError::failed(format!("cannot reach the supervisor of this agent: {error}"))
+        .hint("the agent was started by `mala exec`; start it again")
+}
+
+fn talk(
+    socket: &Path,
+    args: impl Iterator<Item = OsString>,
+    streams: [BorrowedFd<'_>; 3],
+) -> io::Result<Code> {
+    let mut stream = connect(socket)?;
+    send_streams(&stream, streams)?;
+    let here = env::current_dir()?;
+    for text in std::iter::once(here.into_os_string()).chain(args) {
+        stream.write_all(&(text.len() as u64).to_le_bytes())?;
+        stream.write_all(text.as_bytes())?;
+    }
+    stream.shutdown(std::net::Shutdown::Write)?;
+    let mut code = [0];
+    stream.read_exact(&mut code)?;
+    Ok(Code(code[0]))
 }
 
 /// The supervisor's end. The socket's file goes away with it.
@@ -68,18 +107,18 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Opens a desk in the folder `dir` that acts as `party`.
-    pub(crate) fn open(dir: &Path, party: &Party) -> io::Result<Self> {
+    /// Opens a desk in the folder `dir` that acts as `party`, which `guard` watches over.
+    pub(crate) fn open(dir: &Path, party: &Party, guard: &Arc<StoreGuard>) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
         let socket = dir.join(format!("{}.sock", std::process::id()));
         let _ = fs::remove_file(&socket);
         let folder = File::open(dir)?;
         let listener = UnixListener::bind(short_path(&folder, &socket))?;
-        let party = party.clone();
+        let (party, guard) = (party.clone(), guard.clone());
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let party = party.clone();
-                thread::spawn(move || serve(stream, party));
+                let (party, guard) = (party.clone(), guard.clone());
+                thread::spawn(move || serve(stream, party, guard));
             }
         });
         Ok(Self { socket })
@@ -108,14 +147,15 @@ fn short_path(folder: &File, socket: &Path) -> PathBuf {
         .join(socket.file_name().unwrap_or_default())
 }
 
-fn serve(mut stream: UnixStream, party: Party) {
+fn serve(mut stream: UnixStream, party: Party, guard: Arc<StoreGuard>) {
     // Whoever is not of the tree, or does not talk sense, gets no answer.
     let Ok(request) = receive(&mut stream) else { return };
-    let Request { here, args, streams } = request;
+    let Request { here, args, streams, asker, pid } = request;
     let code = match Cli::try_parse_from(args) {
         // Nothing but the store is served: other commands would run out here with rights that the tree does not have.
         Ok(cli) if cli.command.needs_store() => {
-            cli.run(here, |json| Ui::for_client(json, streams), Some(party))
+            let supervised = Supervised { party, asker, pid, guard };
+            cli.run(here, |json| Ui::for_client(json, streams), Some(supervised))
         }
         Ok(_) | Err(_) => Code(2),
     };
@@ -126,11 +166,15 @@ struct Request {
     here: PathBuf,
     args: Vec<OsString>,
     streams: Arc<ClientStreams>,
+    asker: OwnedFd,
+    pid: u32,
 }
 
 fn receive(stream: &mut UnixStream) -> io::Result<Request> {
-    let peer = socket_peercred(&*stream)?.pid.as_raw_nonzero().get().unsigned_abs();
-    let is_ours = Process::find(peer)
+    let peer = socket_peercred(&*stream)?.pid;
+    let asker = pidfd_open(peer, PidfdFlags::empty())?;
+    let pid = peer.as_raw_nonzero().get().unsigned_abs();
+    let is_ours = Process::find(pid)
         .is_some_and(|process| process.ancestors().any(|ancestor| ancestor.pid == std::process::id()));
     if !is_ours {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied));
@@ -148,13 +192,11 @@ fn receive(stream: &mut UnixStream) -> io::Result<Request> {
     }
     let mut texts = texts.into_iter();
     let here = texts.next().map(PathBuf::from).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(Request { here, args: texts.collect(), streams: Arc::new(streams) })
+    Ok(Request { here, args: texts.collect(), streams: Arc::new(streams), asker, pid })
 }
 
-fn send_streams(stream: &UnixStream) -> io::Result<()> {
-    let (out, err) = (io::stdout(), io::stderr());
-    let fds = [out.as_fd(), err.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+fn send_streams(stream: &UnixStream, fds: [BorrowedFd<'_>; 3]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&fds));
     sendmsg(stream, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())?;
@@ -162,14 +204,14 @@ fn send_streams(stream: &UnixStream) -> io::Result<()> {
 }
 
 fn receive_streams(stream: &UnixStream) -> io::Result<ClientStreams> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     recvmsg(stream, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(mut fds) = message
-            && let (Some(out), Some(err)) = (fds.next(), fds.next())
+            && let (Some(input), Some(out), Some(err)) = (fds.next(), fds.next(), fds.next())
         {
-            return Ok(ClientStreams { out: out.into(), err: err.into() });
+            return Ok(ClientStreams { input: input.into(), out: out.into(), err: err.into() });
         }
     }
     Err(io::Error::from(io::ErrorKind::InvalidData))

@@ -9,6 +9,10 @@ use mala_core::claim::TargetError;
 use mala_core::key::KeyError;
 use mala_core::pattern::PatternError;
 use mala_core::scope::ScopeError;
+use mala_gate::commit::CommitError;
+use mala_gate::hooks::HooksError;
+use mala_gate::rules::GateError;
+use mala_gate::{GitError, OwnershipError};
 use mala_sandbox::SandboxError;
 use mala_store::StoreError;
 use serde::Serialize;
@@ -158,6 +162,42 @@ impl From<DurationError> for CliError {
     }
 }
 
+impl From<OwnershipError> for CliError {
+    fn from(error: OwnershipError) -> Self {
+        Self::failed(error).hint("nothing was changed; see what is wrong: mala doctor")
+    }
+}
+
+impl From<HooksError> for CliError {
+    fn from(error: HooksError) -> Self {
+        let is_usage = matches!(error, HooksError::Shared { .. } | HooksError::Occupied { .. });
+        Self::new(if is_usage { Kind::Usage } else { Kind::Failed }, error)
+    }
+}
+
+impl From<GateError> for CliError {
+    fn from(error: GateError) -> Self {
+        Self::failed(error).hint("nothing is accepted meanwhile; see what is wrong: mala doctor")
+    }
+}
+
+impl From<GitError> for CliError {
+    fn from(error: GitError) -> Self {
+        Self::failed(error)
+    }
+}
+
+impl From<CommitError> for CliError {
+    fn from(error: CommitError) -> Self {
+        let kind = match &error {
+            CommitError::EmptyMessage | CommitError::Unchanged(_) => Kind::Usage,
+            CommitError::Git(_) | CommitError::Ownership(_) | CommitError::Io { .. } => Kind::Failed,
+            _ => Kind::Refused,
+        };
+        Self::new(kind, error).hint("nothing was committed; files and staged changes are as they were")
+    }
+}
+
 impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
         Self::usage(error)
@@ -168,9 +208,13 @@ impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let kind = match &error {
             StoreError::UnknownAgent { .. } | StoreError::NoProcess { .. } => Kind::Usage,
-            StoreError::AgentGone { .. } | StoreError::StillHeld { .. } | StoreError::Deadlock { .. } => {
-                Kind::Refused
-            }
+            StoreError::AgentGone { .. }
+            | StoreError::StillHeld { .. }
+            | StoreError::Deadlock { .. }
+            | StoreError::Ask(_)
+            | StoreError::Message(_)
+            | StoreError::Issue(_)
+            | StoreError::Journal(_) => Kind::Refused,
             _ => Kind::Failed,
         };
         let hint = store_hint(&error);
@@ -180,6 +224,10 @@ impl From<StoreError> for CliError {
 
 fn store_hint(error: &StoreError) -> Option<String> {
     Some(match error {
+        // These say what to do themselves.
+        StoreError::Ask(_) | StoreError::Message(_) | StoreError::Issue(_) | StoreError::Journal(_) => {
+            return None;
+        }
         StoreError::Damaged { path, .. } | StoreError::BadRow { path, .. } | StoreError::Foreign { path } => {
             let path = path.display();
             format!("no lock is granted meanwhile; to start afresh: mv '{path}' '{path}.damaged'")
@@ -195,6 +243,8 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::AgentGone { .. } => "see who is running: mala status".to_owned(),
         StoreError::StillHeld { .. } => "hand over everything: leave the paths out".to_owned(),
         StoreError::Deadlock { .. } => "release something first: mala lock list".to_owned(),
-        StoreError::Sql { .. } | StoreError::Io { .. } => "see what is wrong: mala doctor".to_owned(),
+        StoreError::Sql { .. } | StoreError::Io { .. } | StoreError::NotAFact { .. } => {
+            "see what is wrong: mala doctor".to_owned()
+        }
     })
 }

@@ -9,7 +9,10 @@ mod context;
 mod desk;
 mod enforce;
 mod error;
+mod hook;
 mod json;
+mod ownership;
+mod run;
 mod ui;
 
 use std::path::PathBuf;
@@ -18,9 +21,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use commands::Command;
-use context::Context;
+use context::{Context, Supervised};
 use error::{CliError, Code};
-use mala_store::Party;
+use mala_logs::telemetry;
 use ui::Ui;
 
 /// Runs several coding agents in one git checkout and keeps them from hurting each other.
@@ -51,21 +54,37 @@ struct Global {
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Clients go on if their hook fails in any way but this one.
+    let failure = if matches!(cli.command, Command::Hook(_)) { Some(commands::hook::DENIED) } else { None };
     let code = match desk::supervisor_of(&cli.command) {
         // Inside an agent's process tree the supervisor acts: nothing in there may touch the store.
         Some(supervisor) => desk::ask(&supervisor),
-        None => std::env::current_dir().map_err(CliError::from).map(|here| cli.run(here, Ui::new, None)),
+        None => std::env::current_dir().map_err(CliError::from).map(|here| cli.run_traced(here)),
     };
     let code = code.unwrap_or_else(|error| {
         Ui::new(false).error(&error);
-        error.exit_code()
+        failure.unwrap_or_else(|| error.exit_code())
     });
     ExitCode::from(code.0)
 }
 
 impl Cli {
+    /// Runs a command of this process, with telemetry where a collector is named.
+    fn run_traced(self, here: PathBuf) -> Code {
+        if matches!(self.command, Command::Hook(_)) {
+            // Clients wait for it.
+            return self.run(here, Ui::new, None);
+        }
+        let telemetry = telemetry::init("mala", &|name| std::env::var(name).ok());
+        let code = self.run(here, Ui::new, None);
+        if let Some(trouble) = telemetry.finish() {
+            Ui::new(false).warning(&trouble.to_string());
+        }
+        code
+    }
+
     /// Runs a command that was typed in the folder `here`.
-    fn run(self, here: PathBuf, ui: impl FnOnce(bool) -> Ui, supervised: Option<Party>) -> Code {
+    fn run(self, here: PathBuf, ui: impl FnOnce(bool) -> Ui, supervised: Option<Supervised>) -> Code {
         let ui = ui(self.global.json);
         let outcome = Context::new(here, self.global.directory.as_deref(), ui.clone(), supervised)
             .and_then(|context| commands::run(self.command, &context));

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,9 +37,10 @@ enum Streams {
     Client(Arc<ClientStreams>),
 }
 
-/// Another process's stdout and stderr.
+/// Another process's standard streams.
 #[derive(Debug)]
 pub(crate) struct ClientStreams {
+    pub(crate) input: File,
     pub(crate) out: File,
     pub(crate) err: File,
 }
@@ -66,6 +67,17 @@ impl Ui {
         match &self.streams {
             Streams::Own => Box::new(anstream::stderr()),
             Streams::Client(streams) => stream_to(&streams.err),
+        }
+    }
+
+    /// What is handed to the command.
+    pub(crate) fn input(&self) -> Box<dyn Read> {
+        match &self.streams {
+            Streams::Own => Box::new(io::stdin()),
+            Streams::Client(streams) => match streams.input.try_clone() {
+                Ok(input) => Box::new(input),
+                Err(_) => Box::new(io::empty()),
+            },
         }
     }
 

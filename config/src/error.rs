@@ -106,6 +106,18 @@ pub enum Problem {
         /// What is wrong with it.
         reason: ValueError,
     },
+    /// A field of a table that cannot be used.
+    #[error("bad value for `{name}` in `{place}`: {reason}")]
+    Field {
+        /// The field, such as `agents.fast.kind`.
+        name: String,
+        /// What it takes, in words.
+        legal: String,
+        /// Where the value is.
+        place: Place,
+        /// What is wrong with it.
+        reason: ValueError,
+    },
     /// An argument for a setting that does not exist.
     #[error("unknown setting `{name}` in `{typed}`")]
     UnknownSetting {
@@ -132,7 +144,9 @@ impl Problem {
     /// Where it is, if it is in a file.
     pub fn place(&self) -> Option<&Place> {
         match self {
-            Self::Syntax { place, .. } | Self::NotASection { place, .. } => Some(place),
+            Self::Syntax { place, .. } | Self::NotASection { place, .. } | Self::Field { place, .. } => {
+                Some(place)
+            }
             Self::Value { origin, .. } => origin.place(),
             Self::TtlOverMax { ttl_origin, max_origin, .. } => ttl_origin.place().or(max_origin.place()),
             Self::Unreadable { .. } | Self::UnknownSetting { .. } => None,
@@ -147,6 +161,7 @@ impl Diagnostic for Problem {
             Self::Syntax { .. } => return None,
             Self::NotASection { section, .. } => format!("write `[{section}]` and its settings below it"),
             Self::Value { key, origin, .. } => value_help(*key, origin),
+            Self::Field { name, legal, .. } => format!("`{name}` takes {legal}"),
             Self::UnknownSetting { name, .. } => suggest::setting_help(name),
             Self::TtlOverMax { .. } => "shorten `lock.ttl` or raise `lock.max_ttl`".to_owned(),
         };
@@ -168,10 +183,10 @@ fn value_help(key: Key, origin: &Origin) -> String {
     let defaults = Settings::default();
     let example = match origin {
         Origin::Default | Origin::UserFile(_) | Origin::RepoFile(_) => {
-            format!("{} = {}", key.name(), setting.toml(defaults))
+            format!("{} = {}", key.name(), setting.toml(&defaults))
         }
-        Origin::Environment(variable) => format!("{variable}={}", setting.plain(defaults)),
-        Origin::Argument(_) => format!("{key}={}", setting.plain(defaults)),
+        Origin::Environment(variable) => format!("{variable}={}", setting.plain(&defaults)),
+        Origin::Argument(_) => format!("{key}={}", setting.plain(&defaults)),
     };
     format!("`{key}` takes {}, for example `{example}`", setting.legal())
 }

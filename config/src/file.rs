@@ -10,6 +10,7 @@ use crate::error::Problem;
 use crate::key::{Key, sections};
 use crate::place::{Document, Origin, Place};
 use crate::resolver::Resolver;
+use crate::tables::{self, Taken, legal};
 use crate::value::Given;
 use crate::warning::Warning;
 
@@ -29,11 +30,11 @@ impl FileLayer {
     }
 
     /// Reads a file; `None` if there is none.
-    pub(crate) fn read(path: &Path, origin: fn(Place) -> Origin) -> Result<Option<Self>, Problem> {
+    pub(crate) fn read(path: &Path, origin: fn(Place) -> Origin) -> Result<Option<Self>, Box<Problem>> {
         match fs::read_to_string(path) {
             Ok(text) => Ok(Some(Self::new(&path.to_string_lossy(), text, origin))),
             Err(error) if is_missing(&error) => Ok(None),
-            Err(source) => Err(Problem::Unreadable { path: path.to_owned(), source }),
+            Err(source) => Err(Box::new(Problem::Unreadable { path: path.to_owned(), source })),
         }
     }
 
@@ -54,6 +55,9 @@ impl FileLayer {
 
     fn section(&self, resolver: &mut Resolver, name: &Name<'_>, value: &Value<'_>) {
         let section = name.get_ref();
+        if tables::SECTIONS.contains(&&**section) {
+            return self.named_tables(resolver, section, value);
+        }
         let known = sections().contains(&&**section);
         match (known, value.get_ref()) {
             (true, DeValue::Table(entries)) => {
@@ -73,6 +77,52 @@ impl FileLayer {
                 name: section.to_string(),
                 place: self.document.place(name.span()),
             }),
+        }
+    }
+
+    /// `[mutex.NAME]` and the like.
+    fn named_tables(&self, resolver: &mut Resolver, section: &str, value: &Value<'_>) {
+        let not_a_section = |value: &Value<'_>, section: String| Problem::NotASection {
+            section,
+            place: self.document.place(value.span()),
+        };
+        let DeValue::Table(tables) = value.get_ref() else {
+            return resolver.reject(not_a_section(value, format!("{section}.NAME")));
+        };
+        for (name, value) in in_file_order(tables) {
+            let table = format!("{section}.{}", name.get_ref());
+            let DeValue::Table(fields) = value.get_ref() else {
+                resolver.reject(not_a_section(value, table));
+                continue;
+            };
+            if let Err(reason) = resolver.tables().open_table(section, name.get_ref()) {
+                let (legal, place) = ("a printable name".to_owned(), self.document.place(name.span()));
+                resolver.reject(Problem::Field { name: table, legal, place, reason });
+                continue;
+            }
+            for (field, value) in in_file_order(fields) {
+                self.field(resolver, (section, name.get_ref()), (field, value));
+            }
+        }
+    }
+
+    fn field(
+        &self,
+        resolver: &mut Resolver,
+        (section, table): (&str, &str),
+        (field, value): (&Name<'_>, &Value<'_>),
+    ) {
+        let name = format!("{section}.{table}.{}", field.get_ref());
+        match resolver.tables().set_field((section, table), field.get_ref(), value.get_ref()) {
+            Ok(Taken::Yes) => {}
+            Ok(Taken::Unknown(known)) => {
+                let place = self.document.place(field.span());
+                resolver.warn(Warning::Field { name, known, place });
+            }
+            Err(reason) => {
+                let (legal, place) = (legal(section, field.get_ref()), self.document.place(value.span()));
+                resolver.reject(Problem::Field { name, legal, place, reason });
+            }
         }
     }
 

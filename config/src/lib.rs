@@ -16,11 +16,14 @@ mod error;
 mod file;
 mod key;
 mod load;
+mod new_file;
 mod place;
+mod preset;
 mod resolver;
 mod settings;
 mod suggest;
 mod table;
+mod tables;
 mod user_file;
 mod value;
 mod warning;
@@ -29,10 +32,15 @@ pub use duration::{DurationError, format_duration, parse_duration};
 pub use error::{ConfigError, Problem};
 pub use key::Key;
 pub use load::{Entry, Loaded, Override, Sources};
+pub use new_file::render_new_file;
 pub use place::{Origin, Place};
+pub use preset::Preset;
 pub use settings::{
-    EnforcementSettings, HealthSettings, LockSettings, LogSettings, Settings, StatusSettings, Unlocked,
+    AskSettings, EnforcementSettings, GateSettings, HealthSettings, IsolatedSettings, IssueSettings,
+    LockSettings, LogSettings, ProjectSettings, RunSettings, Settings, Source, StatusSettings, TestSettings,
+    TranscriptSettings, Unlocked, ValidateSettings,
 };
+pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};
 pub use user_file::user_file;
 pub use value::ValueError;
 pub use warning::Warning;

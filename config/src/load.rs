@@ -79,7 +79,7 @@ impl Loaded {
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         Key::all().map(|key| Entry {
             key,
-            value: key.setting().toml(self.settings),
+            value: key.setting().toml(&self.settings),
             origin: &self.origins[key.index()],
         })
     }

@@ -41,7 +41,7 @@ impl Resolver {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        self.settings
+        self.settings.clone()
     }
 
     /// Applies a file, if there is one.
@@ -50,7 +50,7 @@ impl Resolver {
         match FileLayer::read(path, origin) {
             Ok(Some(layer)) => layer.apply(self),
             Ok(None) => {}
-            Err(problem) => self.reject(problem),
+            Err(problem) => self.reject(*problem),
         }
     }
 
@@ -95,6 +95,11 @@ impl Resolver {
             Ok(()) => self.origins[key.index()] = origin,
             Err(reason) => self.reject(Problem::Value { key, origin, reason }),
         }
+    }
+
+    /// The settings, for tables with names of the user's own.
+    pub(crate) fn tables(&mut self) -> &mut Settings {
+        &mut self.settings
     }
 
     pub(crate) fn warn(&mut self, warning: Warning) {

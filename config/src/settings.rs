@@ -4,19 +4,128 @@
 
 use std::time::Duration;
 
+use mala_core::CommandPattern;
+
+use crate::preset::Preset;
+use crate::tables::{AgentTable, MutexTable};
+
 /// Every setting, resolved over all layers.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
+    /// `[project]`
+    pub project: ProjectSettings,
+    /// `[issues]`
+    pub issues: IssueSettings,
     /// `[lock]`
     pub lock: LockSettings,
     /// `[enforcement]`
     pub enforcement: EnforcementSettings,
+    /// `[test]`
+    pub test: TestSettings,
+    /// `[validate]`
+    pub validate: ValidateSettings,
+    /// `[gate]`
+    pub gate: GateSettings,
+    /// `[isolated]`
+    pub isolated: IsolatedSettings,
+    /// `[transcripts]`
+    pub transcripts: TranscriptSettings,
+    /// `[asks]`
+    pub asks: AskSettings,
+    /// `[run]`
+    pub run: RunSettings,
     /// `[status]`
     pub status: StatusSettings,
     /// `[health]`
     pub health: HealthSettings,
     /// `[logs]`
     pub logs: LogSettings,
+    /// `[mutex.NAME]`, in the order of their names.
+    pub mutexes: Vec<MutexTable>,
+    /// `[agents.NAME]`, in the order of their names.
+    pub agents: Vec<AgentTable>,
+}
+
+/// `[project]`: what kind of project it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProjectSettings {
+    pub preset: Preset,
+}
+
+/// `[issues]`: where work comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IssueSettings {
+    pub source: Source,
+}
+
+/// `[test]`: commands that take turns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestSettings {
+    /// Besides those of the preset; see [`Settings::guarded`].
+    pub commands: Vec<CommandPattern>,
+    /// Longest wait for a turn.
+    pub wait: Duration,
+}
+
+/// `[validate]`: what a commit must have passed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValidateSettings {
+    /// Empty means those of the preset; see [`Settings::required`].
+    pub commands: Vec<CommandPattern>,
+    /// Others' changes during a run make it worthless, instead of merely being named.
+    pub strict: bool,
+    /// Nothing of the agent may be left uncommitted.
+    pub clean: bool,
+    /// Patterns of documentation.
+    pub docs: Vec<String>,
+}
+
+/// `[gate]`: rules for commits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateSettings {
+    /// How a message names its issue, with `<id>` for the id.
+    pub issue_pattern: String,
+    /// People are held to the rules, too.
+    pub people: bool,
+    /// How often an agent that wants to stop is sent back.
+    pub stop_attempts: u64,
+}
+
+/// `[isolated]`: what isolated tests see besides tracked files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IsolatedSettings {
+    /// Besides those of the preset; see [`Settings::shared_folders`].
+    pub share: Vec<String>,
+    pub copy: Vec<String>,
+}
+
+/// `[transcripts]`: what clients wrote themselves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TranscriptSettings {
+    pub evidence: bool,
+}
+
+/// `[asks]`: when a request to a holder is overdue.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskSettings {
+    pub due: Duration,
+    pub urgent: Duration,
+}
+
+/// `[run]`: how a batch is worked through. A limit of 0 is no limit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunSettings {
+    pub max_agents: u64,
+    pub profile: String,
+    pub stagger: Duration,
+    pub attempts: u64,
+    pub gate_attempts: u64,
+    pub idle: Duration,
+    pub total: Duration,
+    pub turns: u64,
+    pub cost: f64,
+    pub budget: f64,
+    pub mitigate: bool,
 }
 
 /// `[lock]`: leases and waiting.
@@ -48,15 +157,33 @@ pub enum Unlocked {
     Deny,
 }
 
-impl Unlocked {
-    pub(crate) const NAMES: &[(&str, Self)] = &[("acquire", Self::Acquire), ("deny", Self::Deny)];
+/// Where issues come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// br or bd where the project uses one, else built in.
+    Auto,
+    Builtin,
+    Br,
+    Bd,
+}
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Acquire => "acquire",
-            Self::Deny => "deny",
-        }
+/// One of a few words, as a setting.
+pub(crate) trait Word: Copy + PartialEq + 'static {
+    const WORDS: &[(&str, Self)];
+
+    fn word(self) -> &'static str {
+        let found = Self::WORDS.iter().find(|(_, meaning)| *meaning == self);
+        found.map_or("", |(word, _)| word)
     }
+}
+
+impl Word for Unlocked {
+    const WORDS: &[(&str, Self)] = &[("acquire", Self::Acquire), ("deny", Self::Deny)];
+}
+
+impl Word for Source {
+    const WORDS: &[(&str, Self)] =
+        &[("auto", Self::Auto), ("builtin", Self::Builtin), ("br", Self::Br), ("bd", Self::Bd)];
 }
 
 /// `[status]`: the live view.
@@ -86,10 +213,33 @@ impl Settings {
     /// What the default layer is written into. Not a `Default`: these are no settings, and a test proves that the
     /// default layer replaces every one of them.
     pub(crate) const BLANK: Self = Self {
+        project: ProjectSettings { preset: Preset::Go },
+        issues: IssueSettings { source: Source::Bd },
         lock: LockSettings { ttl: Duration::ZERO, max_ttl: Duration::ZERO, max_wait: Duration::ZERO },
         enforcement: EnforcementSettings { unlocked: Unlocked::Deny, require_kernel: true },
+        test: TestSettings { commands: Vec::new(), wait: Duration::ZERO },
+        validate: ValidateSettings { commands: Vec::new(), strict: true, clean: true, docs: Vec::new() },
+        gate: GateSettings { issue_pattern: String::new(), people: true, stop_attempts: 0 },
+        isolated: IsolatedSettings { share: Vec::new(), copy: Vec::new() },
+        transcripts: TranscriptSettings { evidence: true },
+        asks: AskSettings { due: Duration::ZERO, urgent: Duration::ZERO },
+        run: RunSettings {
+            max_agents: 0,
+            profile: String::new(),
+            stagger: Duration::ZERO,
+            attempts: 0,
+            gate_attempts: 0,
+            idle: Duration::ZERO,
+            total: Duration::ZERO,
+            turns: 1,
+            cost: 1.0,
+            budget: 1.0,
+            mitigate: true,
+        },
         status: StatusSettings { refresh: Duration::ZERO },
         health: HealthSettings { wait_rate: 0.0, waits_per_day: 0 },
         logs: LogSettings { keep: Duration::ZERO },
+        mutexes: Vec::new(),
+        agents: Vec::new(),
     };
 }

@@ -1,10 +1,11 @@
 //! "Did you mean": the known name closest to one that nobody knows.
 
 use crate::key::{Key, sections};
+use crate::tables;
 
 /// The section somebody probably meant.
 pub(crate) fn section(name: &str) -> Option<&'static str> {
-    closest(name, sections().into_iter(), |section| section)
+    closest(name, sections().into_iter().chain(tables::SECTIONS.iter().copied()), |section| section)
 }
 
 /// The setting somebody probably meant: a similar name in the same section, or this very name in another one.
@@ -32,8 +33,18 @@ pub(crate) fn section_help(name: &str) -> String {
     if let Some(section) = section(name) {
         return format!("did you mean `[{section}]`?");
     }
-    let known: Vec<String> = sections().into_iter().map(|section| format!("`[{section}]`")).collect();
+    let known = sections().into_iter().chain(tables::SECTIONS.iter().copied());
+    let known: Vec<String> = known.map(|section| format!("`[{section}]`")).collect();
     format!("the sections are {}", known.join(", "))
+}
+
+/// What to say about an unknown field of a table.
+pub(crate) fn field_help(name: &str, known: &[&'static str]) -> String {
+    let field = name.rsplit('.').next().unwrap_or(name);
+    match closest(field, known.iter().copied(), |known| known) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("it has {}", known.join(", ")),
+    }
 }
 
 /// Section and name; a name outside of any section has an empty one.
@@ -83,7 +94,7 @@ mod tests {
         assert_eq!(suggested("lock.colour"), None);
         assert_eq!(section("telemetry"), None);
         insta::assert_snapshot!(setting_help("lock.colour"), @"`[lock]` has `ttl`, `max_ttl`, `max_wait`");
-        insta::assert_snapshot!(setting_help("colour"), @"the sections are `[lock]`, `[enforcement]`, `[status]`, `[health]`, `[logs]`");
-        insta::assert_snapshot!(section_help("telemetry"), @"the sections are `[lock]`, `[enforcement]`, `[status]`, `[health]`, `[logs]`");
+        insta::assert_snapshot!(setting_help("colour"), @"the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[isolated]`, `[transcripts]`, `[asks]`, `[run]`, `[status]`, `[health]`, `[logs]`, `[mutex]`, `[agents]`");
+        insta::assert_snapshot!(section_help("telemetry"), @"the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[isolated]`, `[transcripts]`, `[asks]`, `[run]`, `[status]`, `[health]`, `[logs]`, `[mutex]`, `[agents]`");
     }
 }

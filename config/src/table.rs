@@ -6,9 +6,12 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use mala_core::CommandPattern;
+
 use crate::duration::format_duration;
-use crate::settings::{Settings, Unlocked};
-use crate::value::{Given, ValueError};
+use crate::preset::Preset;
+use crate::settings::{Settings, Source, Unlocked, Word};
+use crate::value::{Given, MONEY, ValueError};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -19,16 +22,66 @@ const fn days(count: u64) -> Duration {
 
 /// All settings, in the order of `defaults.toml`.
 pub(crate) static SETTINGS: &[Setting] = &[
+    choice::<Preset>("project", "preset"),
+    choice::<Source>("issues", "source"),
     duration("lock", "ttl", SECOND..=days(7), |s| &mut s.lock.ttl),
     duration("lock", "max_ttl", SECOND..=days(7), |s| &mut s.lock.max_ttl),
     duration("lock", "max_wait", SECOND..=days(1), |s| &mut s.lock.max_wait),
-    unlocked("enforcement", "unlocked", |s| &mut s.enforcement.unlocked),
+    choice::<Unlocked>("enforcement", "unlocked"),
     switch("enforcement", "require_kernel", |s| &mut s.enforcement.require_kernel),
+    commands("test", "commands", |s| &mut s.test.commands),
+    duration("test", "wait", SECOND..=days(1), |s| &mut s.test.wait),
+    commands("validate", "commands", |s| &mut s.validate.commands),
+    switch("validate", "strict", |s| &mut s.validate.strict),
+    switch("validate", "clean", |s| &mut s.validate.clean),
+    patterns("validate", "docs", |s| &mut s.validate.docs),
+    text("gate", "issue_pattern", Some("<id>"), |s| &mut s.gate.issue_pattern),
+    switch("gate", "people", |s| &mut s.gate.people),
+    count("gate", "stop_attempts", 0..=u64::MAX, |s| &mut s.gate.stop_attempts),
+    folders("isolated", "share", |s| &mut s.isolated.share),
+    folders("isolated", "copy", |s| &mut s.isolated.copy),
+    switch("transcripts", "evidence", |s| &mut s.transcripts.evidence),
+    duration("asks", "due", SECOND..=days(1), |s| &mut s.asks.due),
+    duration("asks", "urgent", SECOND..=days(1), |s| &mut s.asks.urgent),
+    count("run", "max_agents", 1..=u64::MAX, |s| &mut s.run.max_agents),
+    text("run", "profile", None, |s| &mut s.run.profile),
+    duration("run", "stagger", Duration::from_millis(1)..=HOUR, |s| &mut s.run.stagger),
+    count("run", "attempts", 1..=u64::MAX, |s| &mut s.run.attempts),
+    count("run", "gate_attempts", 0..=u64::MAX, |s| &mut s.run.gate_attempts),
+    duration("run", "idle", SECOND..=days(7), |s| &mut s.run.idle),
+    duration("run", "total", SECOND..=days(7), |s| &mut s.run.total),
+    count("run", "turns", 0..=u64::MAX, |s| &mut s.run.turns),
+    fraction("run", "cost", MONEY, |s| &mut s.run.cost),
+    fraction("run", "budget", MONEY, |s| &mut s.run.budget),
+    switch("run", "mitigate", |s| &mut s.run.mitigate),
     duration("status", "refresh", Duration::from_millis(100)..=HOUR, |s| &mut s.status.refresh),
     fraction("health", "wait_rate", 0.0..=1.0, |s| &mut s.health.wait_rate),
     count("health", "waits_per_day", 1..=u64::MAX, |s| &mut s.health.waits_per_day),
     duration("logs", "keep", days(1)..=days(3650), |s| &mut s.logs.keep),
 ];
+
+/// A kind of word that one setting holds.
+trait Chosen: Word {
+    fn of(settings: &mut Settings) -> &mut Self;
+}
+
+impl Chosen for Preset {
+    fn of(settings: &mut Settings) -> &mut Self {
+        &mut settings.project.preset
+    }
+}
+
+impl Chosen for Source {
+    fn of(settings: &mut Settings) -> &mut Self {
+        &mut settings.issues.source
+    }
+}
+
+impl Chosen for Unlocked {
+    fn of(settings: &mut Settings) -> &mut Self {
+        &mut settings.enforcement.unlocked
+    }
+}
 
 /// One line of the table.
 #[derive(Debug)]
@@ -44,7 +97,19 @@ enum Kind {
     Fraction(Field<f64>),
     Count(Field<u64>),
     Switch(fn(&mut Settings) -> &mut bool),
-    Unlocked(fn(&mut Settings) -> &mut Unlocked),
+    Choice(Choice),
+    Text { of: fn(&mut Settings) -> &mut String, needs: Option<&'static str> },
+    Patterns(fn(&mut Settings) -> &mut Vec<String>),
+    Folders(fn(&mut Settings) -> &mut Vec<String>),
+    Commands(fn(&mut Settings) -> &mut Vec<CommandPattern>),
+}
+
+/// A setting that is one of a few words, whatever they mean.
+#[derive(Debug)]
+struct Choice {
+    set: fn(&mut Settings, &Given<'_>) -> Result<(), ValueError>,
+    get: fn(&mut Settings) -> &'static str,
+    words: fn() -> Vec<&'static str>,
 }
 
 /// A typed field of [`Settings`] and the values it may hold.
@@ -63,9 +128,8 @@ impl<T: Copy + PartialOrd> Field<T> {
         Ok(())
     }
 
-    /// Reads through a copy, so that one accessor serves both directions.
-    fn get(&self, mut settings: Settings) -> T {
-        *(self.of)(&mut settings)
+    fn get(&self, settings: &mut Settings) -> T {
+        *(self.of)(settings)
     }
 }
 
@@ -80,30 +144,54 @@ impl Setting {
                 *of(settings) = given.switch()?;
                 Ok(())
             }
-            Kind::Unlocked(of) => {
-                *of(settings) = given.choice(Unlocked::NAMES)?;
+            Kind::Choice(choice) => (choice.set)(settings, given),
+            Kind::Text { of, needs } => {
+                let text = given.text()?;
+                if let Some(needs) = needs.filter(|needs| !text.contains(needs)) {
+                    return Err(ValueError::Lacks { text, needs });
+                }
+                *of(settings) = text;
+                Ok(())
+            }
+            Kind::Patterns(of) => {
+                *of(settings) = given.patterns()?;
+                Ok(())
+            }
+            Kind::Folders(of) => {
+                *of(settings) = given.folders()?;
+                Ok(())
+            }
+            Kind::Commands(of) => {
+                *of(settings) = given.commands()?;
                 Ok(())
             }
         }
     }
 
     /// The value as one would type it in a variable or an argument.
-    pub(crate) fn plain(&self, mut settings: Settings) -> String {
+    pub(crate) fn plain(&self, settings: &Settings) -> String {
+        // One accessor serves both directions, so reading goes through a copy.
+        let settings = &mut settings.clone();
         match &self.kind {
             Kind::Duration(field) => format_duration(field.get(settings)),
             Kind::Fraction(field) => field.get(settings).to_string(),
             Kind::Count(field) => field.get(settings).to_string(),
-            Kind::Switch(of) => of(&mut settings).to_string(),
-            Kind::Unlocked(of) => of(&mut settings).name().to_owned(),
+            Kind::Switch(of) => of(settings).to_string(),
+            Kind::Choice(choice) => (choice.get)(settings).to_owned(),
+            Kind::Text { of, .. } => of(settings).clone(),
+            Kind::Patterns(of) | Kind::Folders(of) => of(settings).join(", "),
+            Kind::Commands(of) => strings(of(settings)).join(", "),
         }
     }
 
     /// The value as one would write it in `mala.toml`.
-    pub(crate) fn toml(&self, settings: Settings) -> String {
-        let plain = self.plain(settings);
+    pub(crate) fn toml(&self, settings: &Settings) -> String {
+        let copy = &mut settings.clone();
         match &self.kind {
-            Kind::Duration(_) | Kind::Unlocked(_) => format!("\"{plain}\""),
-            Kind::Fraction(_) | Kind::Count(_) | Kind::Switch(_) => plain,
+            Kind::Duration(_) | Kind::Choice(_) | Kind::Text { .. } => quoted(&self.plain(settings)),
+            Kind::Fraction(_) | Kind::Count(_) | Kind::Switch(_) => self.plain(settings),
+            Kind::Patterns(of) | Kind::Folders(of) => list(of(copy)),
+            Kind::Commands(of) => list(&strings(of(copy))),
         }
     }
 
@@ -122,10 +210,16 @@ impl Setting {
             }
             Kind::Count(Field { legal, .. }) => format!("a whole number, {} or more", legal.start()),
             Kind::Switch(_) => "true or false".to_owned(),
-            Kind::Unlocked(_) => {
-                let names: Vec<_> = Unlocked::NAMES.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-                names.join(" or ")
+            Kind::Choice(choice) => {
+                let words: Vec<String> = (choice.words)().into_iter().map(quoted).collect();
+                let (last, others) = words.split_last().expect("there is something to choose from");
+                format!("{} or {last}", others.join(", "))
             }
+            Kind::Text { needs: Some(needs), .. } => format!("text with `{needs}` in it"),
+            Kind::Text { needs: None, .. } => "a text".to_owned(),
+            Kind::Patterns(_) => "a list of patterns such as [\"docs/**\"]".to_owned(),
+            Kind::Folders(_) => "a list of folders in the repository such as [\"target\"]".to_owned(),
+            Kind::Commands(_) => "a list of commands such as [\"cargo test\"]".to_owned(),
         }
     }
 }
@@ -161,12 +255,63 @@ const fn switch(section: &'static str, name: &'static str, of: fn(&mut Settings)
     Setting { section, name, kind: Kind::Switch(of) }
 }
 
-const fn unlocked(
+/// A word has one setting of its own, see [`Chosen`].
+const fn choice<T: Chosen>(section: &'static str, name: &'static str) -> Setting {
+    let choice = Choice {
+        set: |settings, given| {
+            *T::of(settings) = given.choice(T::WORDS)?;
+            Ok(())
+        },
+        get: |settings| T::of(settings).word(),
+        words: || T::WORDS.iter().map(|(word, _)| *word).collect(),
+    };
+    Setting { section, name, kind: Kind::Choice(choice) }
+}
+
+const fn text(
     section: &'static str,
     name: &'static str,
-    of: fn(&mut Settings) -> &mut Unlocked,
+    needs: Option<&'static str>,
+    of: fn(&mut Settings) -> &mut String,
 ) -> Setting {
-    Setting { section, name, kind: Kind::Unlocked(of) }
+    Setting { section, name, kind: Kind::Text { of, needs } }
+}
+
+const fn patterns(
+    section: &'static str,
+    name: &'static str,
+    of: fn(&mut Settings) -> &mut Vec<String>,
+) -> Setting {
+    Setting { section, name, kind: Kind::Patterns(of) }
+}
+
+const fn folders(
+    section: &'static str,
+    name: &'static str,
+    of: fn(&mut Settings) -> &mut Vec<String>,
+) -> Setting {
+    Setting { section, name, kind: Kind::Folders(of) }
+}
+
+const fn commands(
+    section: &'static str,
+    name: &'static str,
+    of: fn(&mut Settings) -> &mut Vec<CommandPattern>,
+) -> Setting {
+    Setting { section, name, kind: Kind::Commands(of) }
+}
+
+fn strings(patterns: &[CommandPattern]) -> Vec<String> {
+    patterns.iter().map(ToString::to_string).collect()
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn list(entries: &[String]) -> String {
+    let entries: Vec<String> = entries.iter().map(|entry| quoted(entry)).collect();
+    format!("[{}]", entries.join(", "))
 }
 
 #[cfg(test)]
@@ -220,10 +365,10 @@ mod tests {
     fn every_setting_writes_a_field_of_its_own() {
         for (index, setting) in SETTINGS.iter().enumerate() {
             let mut settings = Settings::BLANK;
-            setting.set(&mut settings, &Given::Text(&setting.plain(Settings::default()))).unwrap();
+            setting.set(&mut settings, &Given::Text(&setting.plain(&Settings::default()))).unwrap();
             for (other, untouched) in SETTINGS.iter().enumerate().filter(|(other, _)| *other != index) {
-                let blank = untouched.plain(Settings::BLANK);
-                assert_eq!(untouched.plain(settings), blank, "setting {index} wrote into {other}");
+                let blank = untouched.plain(&Settings::BLANK);
+                assert_eq!(untouched.plain(&settings), blank, "setting {index} wrote into {other}");
             }
         }
     }
@@ -233,18 +378,46 @@ mod tests {
     fn every_field_has_its_line_in_the_table() {
         let printed = format!("{:#?}", Settings::BLANK);
         let fields = printed.lines().filter(|line| line.contains(": ") && line.ends_with(','));
-        assert_eq!(fields.count(), SETTINGS.len());
+        // The two kinds of tables have no line.
+        assert_eq!(fields.count(), SETTINGS.len() + 2);
     }
 
     #[test]
     fn legal_values_read_as_words() {
         let legal: Vec<String> = Key::all().map(|key| format!("{key}: {}", key.setting().legal())).collect();
         insta::assert_snapshot!(legal.join("\n"), @r#"
+        project.preset: "none", "python-uv", "rust", "node" or "go"
+        issues.source: "auto", "builtin", "br" or "bd"
         lock.ttl: a duration from 1s to 7d
         lock.max_ttl: a duration from 1s to 7d
         lock.max_wait: a duration from 1s to 1d
         enforcement.unlocked: "acquire" or "deny"
         enforcement.require_kernel: true or false
+        test.commands: a list of commands such as ["cargo test"]
+        test.wait: a duration from 1s to 1d
+        validate.commands: a list of commands such as ["cargo test"]
+        validate.strict: true or false
+        validate.clean: true or false
+        validate.docs: a list of patterns such as ["docs/**"]
+        gate.issue_pattern: text with `<id>` in it
+        gate.people: true or false
+        gate.stop_attempts: a whole number, 0 or more
+        isolated.share: a list of folders in the repository such as ["target"]
+        isolated.copy: a list of folders in the repository such as ["target"]
+        transcripts.evidence: true or false
+        asks.due: a duration from 1s to 1d
+        asks.urgent: a duration from 1s to 1d
+        run.max_agents: a whole number, 1 or more
+        run.profile: a text
+        run.stagger: a duration from 1ms to 1h
+        run.attempts: a whole number, 1 or more
+        run.gate_attempts: a whole number, 0 or more
+        run.idle: a duration from 1s to 7d
+        run.total: a duration from 1s to 7d
+        run.turns: a whole number, 0 or more
+        run.cost: a number from 0 to 1000000
+        run.budget: a number from 0 to 1000000
+        run.mitigate: true or false
         status.refresh: a duration from 100ms to 1h
         health.wait_rate: a number from 0 to 1
         health.waits_per_day: a whole number, 1 or more

@@ -4,8 +4,10 @@
 //! checked here: they belong to the setting.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use mala_core::{CommandPattern, CommandPatternError, NameError, Pattern, PatternError};
 use thiserror::Error;
 use toml::de::{DeInteger, DeValue};
 
@@ -47,6 +49,34 @@ pub enum ValueError {
         /// What was written.
         text: String,
     },
+    /// A text that is no beginning of a command line.
+    #[error("`{text}` is not a command: {reason}")]
+    NotACommand {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        reason: CommandPatternError,
+    },
+    /// A text that is no pattern of files inside the repository.
+    #[error(transparent)]
+    NotAPattern(#[from] PatternError),
+    /// A pattern where one folder has to be named.
+    #[error("`{text}` is a pattern, not a folder")]
+    NotAFolder {
+        /// What was written.
+        text: String,
+    },
+    /// A text without what it needs.
+    #[error("`{text}` does not contain `{needs}`")]
+    Lacks {
+        /// What was written.
+        text: String,
+        /// What it needs.
+        needs: &'static str,
+    },
+    /// A table that cannot be called so.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// A variable whose bytes are not text.
     #[error("`{text}` is not valid UTF-8")]
     NotUtf8 {
@@ -55,10 +85,15 @@ pub enum ValueError {
     },
 }
 
+/// What may be spent: nothing up to more than anybody wants to.
+pub(crate) const MONEY: RangeInclusive<f64> = 0.0..=1_000_000.0;
+
 const DURATION: &str = "a duration in quotes";
 const NUMBER: &str = "a number";
 const WHOLE_NUMBER: &str = "a whole number";
 const SWITCH: &str = "true or false";
+const TEXT: &str = "text in quotes";
+const TEXTS: &str = "a list of texts in quotes";
 const WORD: &str = "one of the words in quotes";
 
 /// A value before anybody knows whether it fits.
@@ -75,7 +110,7 @@ impl Given<'_> {
         match self {
             Self::Text(text) => Ok(parse_duration(text)?),
             Self::Toml(DeValue::String(text)) => Ok(parse_duration(text)?),
-            Self::Toml(other) => Err(wrong_type(DURATION, other)),
+            Self::Toml(other) => Err(ValueError::wrong_type(DURATION, other)),
         }
     }
 
@@ -85,7 +120,7 @@ impl Given<'_> {
             Self::Text(text) => text.parse().ok(),
             Self::Toml(DeValue::Float(float)) => float.as_str().parse().ok(),
             Self::Toml(DeValue::Integer(integer)) => whole(integer).map(|wide| wide as f64),
-            Self::Toml(other) => return Err(wrong_type(NUMBER, other)),
+            Self::Toml(other) => return Err(ValueError::wrong_type(NUMBER, other)),
         };
         parsed.ok_or_else(|| self.not_a_number(NUMBER))
     }
@@ -94,7 +129,7 @@ impl Given<'_> {
         let parsed = match self {
             Self::Text(text) => text.parse().ok(),
             Self::Toml(DeValue::Integer(integer)) => whole(integer),
-            Self::Toml(other) => return Err(wrong_type(WHOLE_NUMBER, other)),
+            Self::Toml(other) => return Err(ValueError::wrong_type(WHOLE_NUMBER, other)),
         };
         let wide = parsed.ok_or_else(|| self.not_a_number(WHOLE_NUMBER))?;
         u64::try_from(wide).map_err(|_| ValueError::OutOfRange { text: self.to_string() })
@@ -106,7 +141,7 @@ impl Given<'_> {
             Self::Text("false") => Ok(false),
             Self::Text(text) => Err(ValueError::NotAWord { text: (*text).to_owned(), expected: SWITCH }),
             Self::Toml(DeValue::Boolean(switch)) => Ok(*switch),
-            Self::Toml(other) => Err(wrong_type(SWITCH, other)),
+            Self::Toml(other) => Err(ValueError::wrong_type(SWITCH, other)),
         }
     }
 
@@ -115,12 +150,71 @@ impl Given<'_> {
         let text: &str = match self {
             Self::Text(text) => text,
             Self::Toml(DeValue::String(text)) => text,
-            Self::Toml(other) => return Err(wrong_type(WORD, other)),
+            Self::Toml(other) => return Err(ValueError::wrong_type(WORD, other)),
         };
         let found = words.iter().find(|(word, _)| *word == text);
         found
             .map(|(_, meaning)| *meaning)
             .ok_or_else(|| ValueError::NotAWord { text: text.to_owned(), expected: WORD })
+    }
+
+    pub(crate) fn text(&self) -> Result<String, ValueError> {
+        match self {
+            Self::Text(text) => Ok((*text).to_owned()),
+            Self::Toml(DeValue::String(text)) => Ok(text.to_string()),
+            Self::Toml(other) => Err(ValueError::wrong_type(TEXT, other)),
+        }
+    }
+
+    /// In a variable, the entries are separated by commas.
+    pub(crate) fn texts(&self) -> Result<Vec<String>, ValueError> {
+        match self {
+            Self::Text(text) => {
+                let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+                Ok(entries.map(str::to_owned).collect())
+            }
+            Self::Toml(DeValue::Array(entries)) => {
+                entries.iter().map(|entry| Given::Toml(entry.get_ref()).text()).collect()
+            }
+            Self::Toml(other) => Err(ValueError::wrong_type(TEXTS, other)),
+        }
+    }
+
+    /// Patterns of files, which never lead out of the repository.
+    pub(crate) fn patterns(&self) -> Result<Vec<String>, ValueError> {
+        let texts = self.texts()?;
+        for text in &texts {
+            Pattern::parse(text.as_bytes())?;
+        }
+        Ok(texts)
+    }
+
+    /// Folders inside the repository.
+    pub(crate) fn folders(&self) -> Result<Vec<String>, ValueError> {
+        let texts = self.texts()?;
+        for text in &texts {
+            if !Pattern::parse(text.as_bytes())?.is_literal() {
+                return Err(ValueError::NotAFolder { text: text.clone() });
+            }
+        }
+        Ok(texts)
+    }
+
+    /// An amount of money, which is never negative.
+    pub(crate) fn money(&self) -> Result<f64, ValueError> {
+        let amount = self.fraction()?;
+        if !MONEY.contains(&amount) {
+            return Err(ValueError::OutOfRange { text: self.to_string() });
+        }
+        Ok(amount)
+    }
+
+    pub(crate) fn commands(&self) -> Result<Vec<CommandPattern>, ValueError> {
+        let parse = |text: String| match text.parse() {
+            Ok(pattern) => Ok(pattern),
+            Err(reason) => Err(ValueError::NotACommand { text, reason }),
+        };
+        self.texts()?.into_iter().map(parse).collect()
     }
 
     fn not_a_number(&self, expected: &'static str) -> ValueError {
@@ -146,8 +240,10 @@ fn whole(integer: &DeInteger<'_>) -> Option<i128> {
     i128::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
-fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> ValueError {
-    ValueError::WrongType { expected, found: found.type_str() }
+impl ValueError {
+    pub(crate) fn wrong_type(expected: &'static str, found: &DeValue<'_>) -> Self {
+        Self::WrongType { expected, found: found.type_str() }
+    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,16 @@ pub enum Warning {
         /// Where it is.
         place: Place,
     },
+    /// A field of a table.
+    #[error("unknown field `{name}` in `{place}` is ignored")]
+    Field {
+        /// The field, with its table.
+        name: String,
+        /// The fields that such a table has.
+        known: &'static [&'static str],
+        /// Where it is.
+        place: Place,
+    },
     /// An environment variable that looks like a setting.
     #[error("unknown variable `{name}` is ignored")]
     Variable {
@@ -43,7 +53,9 @@ impl Warning {
     /// Where the name is, if it is in a file.
     pub fn place(&self) -> Option<&Place> {
         match self {
-            Self::Section { place, .. } | Self::Setting { place, .. } => Some(place),
+            Self::Section { place, .. } | Self::Setting { place, .. } | Self::Field { place, .. } => {
+                Some(place)
+            }
             Self::Variable { .. } => None,
         }
     }
@@ -58,6 +70,7 @@ impl Diagnostic for Warning {
         let help = match self {
             Self::Section { name, .. } => suggest::section_help(name),
             Self::Setting { name, .. } => suggest::setting_help(name),
+            Self::Field { name, known, .. } => suggest::field_help(name, known),
             Self::Variable { dotted, .. } => match suggest::setting(dotted) {
                 Some(key) => format!("did you mean `{}`?", key.variable()),
                 None => suggest::setting_help(dotted),

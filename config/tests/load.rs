@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mala_config::{ConfigError, Loaded, Origin, Override, Settings, Sources};
+use mala_config::{
+    AgentKind, ConfigError, Loaded, Origin, Override, Preset, PromptBy, Settings, Sources, render_new_file,
+};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use tempfile::TempDir;
 
@@ -101,11 +103,38 @@ fn without_any_file_the_defaults_hold() {
     assert_eq!(loaded.settings, Settings::default());
     assert!(loaded.warnings.is_empty());
     insta::assert_snapshot!(world.listing(), @r#"
+    project.preset = "none"  # default
+    issues.source = "auto"  # default
     lock.ttl = "30m"  # default
     lock.max_ttl = "1d"  # default
     lock.max_wait = "1h"  # default
     enforcement.unlocked = "acquire"  # default
     enforcement.require_kernel = false  # default
+    test.commands = []  # default
+    test.wait = "1h"  # default
+    validate.commands = []  # default
+    validate.strict = false  # default
+    validate.clean = false  # default
+    validate.docs = ["docs/**", "**/*.md"]  # default
+    gate.issue_pattern = "bd-<id>"  # default
+    gate.people = false  # default
+    gate.stop_attempts = 3  # default
+    isolated.share = []  # default
+    isolated.copy = []  # default
+    transcripts.evidence = false  # default
+    asks.due = "10m"  # default
+    asks.urgent = "5m"  # default
+    run.max_agents = 4  # default
+    run.profile = "claude"  # default
+    run.stagger = "2s"  # default
+    run.attempts = 3  # default
+    run.gate_attempts = 3  # default
+    run.idle = "10m"  # default
+    run.total = "2h"  # default
+    run.turns = 0  # default
+    run.cost = 0  # default
+    run.budget = 0  # default
+    run.mitigate = false  # default
     status.refresh = "1s"  # default
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
@@ -140,11 +169,38 @@ fn each_layer_overrides_the_ones_below_it() {
         .env("MALA_STATUS_REFRESH", "3m")
         .argument("status.refresh", "4m");
     insta::assert_snapshot!(world.listing(), @r#"
+    project.preset = "none"  # default
+    issues.source = "auto"  # default
     lock.ttl = "1m"  # user.toml:2:7
     lock.max_ttl = "2h"  # mala.toml:2:11
     lock.max_wait = "3m"  # MALA_LOCK_MAX_WAIT
     enforcement.unlocked = "acquire"  # default
     enforcement.require_kernel = false  # default
+    test.commands = []  # default
+    test.wait = "1h"  # default
+    validate.commands = []  # default
+    validate.strict = false  # default
+    validate.clean = false  # default
+    validate.docs = ["docs/**", "**/*.md"]  # default
+    gate.issue_pattern = "bd-<id>"  # default
+    gate.people = false  # default
+    gate.stop_attempts = 3  # default
+    isolated.share = []  # default
+    isolated.copy = []  # default
+    transcripts.evidence = false  # default
+    asks.due = "10m"  # default
+    asks.urgent = "5m"  # default
+    run.max_agents = 4  # default
+    run.profile = "claude"  # default
+    run.stagger = "2s"  # default
+    run.attempts = 3  # default
+    run.gate_attempts = 3  # default
+    run.idle = "10m"  # default
+    run.total = "2h"  # default
+    run.turns = 0  # default
+    run.cost = 0  # default
+    run.budget = 0  # default
+    run.mitigate = false  # default
     status.refresh = "4m"  # --set status.refresh=4m
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
@@ -158,22 +214,60 @@ fn an_origin_tells_the_files_apart() {
     let loaded = world.loaded();
     let origins: Vec<&Origin> = loaded.entries().map(|entry| entry.origin).collect();
     assert!(
-        matches!(origins[..3], [Origin::UserFile(_), Origin::RepoFile(_), Origin::Default]),
+        matches!(origins[2..5], [Origin::UserFile(_), Origin::RepoFile(_), Origin::Default]),
         "{origins:?}"
     );
 }
 
 #[test]
 fn every_setting_can_be_set_from_every_layer() {
-    let file = "lock.ttl = '2m'\nlock.max_ttl = '2h'\nlock.max_wait = '2m'\n\
-                enforcement.unlocked = 'deny'\nenforcement.require_kernel = true\nstatus.refresh = '2s'\n\
-                health.wait_rate = 1\nhealth.waits_per_day = 0x02\nlogs.keep = '2d'\n";
-    let from_file = World::repo(file).loaded().settings;
-    let values = ["2m", "2h", "2m", "deny", "true", "2s", "1", "2", "2d"];
+    let values = [
+        ("project.preset", "'rust'", "rust"),
+        ("issues.source", "'builtin'", "builtin"),
+        ("lock.ttl", "'2m'", "2m"),
+        ("lock.max_ttl", "'2h'", "2h"),
+        ("lock.max_wait", "'2m'", "2m"),
+        ("enforcement.unlocked", "'deny'", "deny"),
+        ("enforcement.require_kernel", "true", "true"),
+        ("test.commands", "['make check', 'tox']", "make check, tox"),
+        ("test.wait", "'2m'", "2m"),
+        ("validate.commands", "['tox']", "tox"),
+        ("validate.strict", "true", "true"),
+        ("validate.clean", "true", "true"),
+        ("validate.docs", "['doc/*']", "doc/*"),
+        ("gate.issue_pattern", "'#<id>'", "#<id>"),
+        ("gate.people", "true", "true"),
+        ("gate.stop_attempts", "0", "0"),
+        ("isolated.share", "['a', 'b']", "a,b"),
+        ("isolated.copy", "['c']", " c ,"),
+        ("transcripts.evidence", "true", "true"),
+        ("asks.due", "'2m'", "2m"),
+        ("asks.urgent", "'1m'", "1m"),
+        ("run.max_agents", "9", "9"),
+        ("run.profile", "'fast'", "fast"),
+        ("run.stagger", "'10ms'", "10ms"),
+        ("run.attempts", "1", "1"),
+        ("run.gate_attempts", "0", "0"),
+        ("run.idle", "'1m'", "1m"),
+        ("run.total", "'1h'", "1h"),
+        ("run.turns", "7", "7"),
+        ("run.cost", "2.5", "2.5"),
+        ("run.budget", "50", "50"),
+        ("run.mitigate", "true", "true"),
+        ("status.refresh", "'2s'", "2s"),
+        ("health.wait_rate", "1", "1"),
+        ("health.waits_per_day", "0x02", "2"),
+        ("logs.keep", "'2d'", "2d"),
+    ];
+    let keys: Vec<String> = World::new().loaded().entries().map(|entry| entry.key.to_string()).collect();
+    assert_eq!(keys, values.map(|(key, ..)| key));
+    let file: Vec<String> = values.iter().map(|(key, toml, _)| format!("{key} = {toml}\n")).collect();
+    let from_file = World::repo(&file.concat()).loaded().settings;
     let (mut from_env, mut from_arguments) = (World::new(), World::new());
-    for (entry, value) in World::new().loaded().entries().zip(values) {
-        from_env = from_env.env(&entry.key.variable(), value);
-        from_arguments = from_arguments.argument(&entry.key.to_string(), value);
+    for (entry, (key, _, text)) in World::new().loaded().entries().zip(values) {
+        assert_ne!(entry.value, text, "the default is no test of `{key}`");
+        from_env = from_env.env(&entry.key.variable(), text);
+        from_arguments = from_arguments.argument(key, text);
     }
     assert_eq!(from_file.lock.max_ttl, Duration::from_hours(2));
     assert_eq!(from_env.loaded().settings, from_file);
@@ -497,4 +591,164 @@ fn layers_are_compared_only_after_all_are_applied() {
 fn a_refused_value_is_not_compared_with_others() {
     let error = World::repo("[lock]\nttl = \"2d\"\nmax_ttl = \"3x\"\n").load().expect_err("a bad value");
     assert_eq!(error.problems().count(), 1);
+}
+
+#[test]
+fn tables_have_names_of_the_users_own_and_later_layers_win_field_by_field() {
+    let user = "[agents.fast]\nkind = 'claude'\nmodel = 'small'\nturns = 3\n";
+    let repo = "[agents.fast]\nmodel = 'large'\nenv = { A = '1' }\n[agents.mine]\nkind = 'command'\n\
+                command = ['x', '{prompt}']\nprompt = 'argument'\nlabels = ['docs']\nidle = '1m'\ntotal = '2m'\n\
+                cost = 1\n[mutex.db]\ncommands = ['make db-test']\n";
+    let settings = World::new().user_file(user).repo_file(repo).loaded().settings;
+    let [fast, mine] = settings.agents.as_slice() else { panic!("two profiles") };
+    assert_eq!(
+        (fast.kind, fast.model.as_deref(), fast.turns),
+        (Some(AgentKind::Claude), Some("large"), Some(3))
+    );
+    assert_eq!(fast.env["A"], "1");
+    assert_eq!(
+        (mine.kind, mine.prompt, mine.cost),
+        (Some(AgentKind::Command), Some(PromptBy::Argument), Some(1.0))
+    );
+    assert_eq!((mine.idle, mine.total), (Some(Duration::from_mins(1)), Some(Duration::from_mins(2))));
+    let guarded = settings.guarded();
+    assert_eq!((guarded[0].0.as_str(), guarded[0].1.to_string().as_str()), ("db", "make db-test"));
+}
+
+#[test]
+fn a_table_that_makes_no_sense_is_shown_where_it_is_written() {
+    insta::assert_snapshot!(World::repo("[agents.a]\nkind = 'clod'\n[mutex.db]\ncommands = ['a | b']\n").error(), @r#"
+      × bad value for `agents.a.kind` in `mala.toml:2:8`: `clod` is not one of the words in quotes
+       ╭─[mala.toml:2:8]
+     1 │ [agents.a]
+     2 │ kind = 'clod'
+       ·        ──────
+     3 │ [mutex.db]
+       ╰────
+      help: `agents.a.kind` takes claude, codex, gemini, opencode, command
+
+    Error:
+      × bad value for `mutex.db.commands` in `mala.toml:4:12`: `a | b` is not a command: `|` is for a shell; write plain words, such as `cargo test`
+       ╭─[mala.toml:4:12]
+     3 │ [mutex.db]
+     4 │ commands = ['a | b']
+       ·            ─────────
+       ╰────
+      help: `mutex.db.commands` takes a list of commands such as ["make db-test"]
+    "#);
+    insta::assert_snapshot!(World::repo("[mutex]\ncommands = ['a']\n").error(), @r#"
+     × `mutex.commands` in `mala.toml:2:12` is not a section
+      ╭─[mala.toml:2:12]
+    1 │ [mutex]
+    2 │ commands = ['a']
+      ·            ─────
+      ╰────
+     help: write `[mutex.commands]` and its settings below it
+    "#);
+    insta::assert_snapshot!(World::repo("[agents.a]\nmodell = 'x'\n").warnings(), @r#"
+     ⚠ unknown field `agents.a.modell` in `mala.toml:2:1` is ignored
+      ╭─[mala.toml:2:1]
+    1 │ [agents.a]
+    2 │ modell = 'x'
+      · ──────
+      ╰────
+     help: did you mean `model`?
+    "#);
+}
+
+#[test]
+fn a_list_must_hold_commands_and_a_pattern_its_id() {
+    insta::assert_snapshot!(World::repo("[test]\ncommands = ['/bin/x']\n").error(), @r#"
+     × bad value for `test.commands` in `mala.toml:2:12`: `/bin/x` is not a command: `/bin/x` has a folder; name the program alone, such as `pytest`
+      ╭─[mala.toml:2:12]
+    1 │ [test]
+    2 │ commands = ['/bin/x']
+      ·            ──────────
+      ╰────
+     help: `test.commands` takes a list of commands such as ["cargo test"], for example `commands = []`
+    "#);
+    insta::assert_snapshot!(World::repo("[test]\ncommands = 'pytest'\n").error(), @r#"
+     × bad value for `test.commands` in `mala.toml:2:12`: expected a list of texts in quotes, found string
+      ╭─[mala.toml:2:12]
+    1 │ [test]
+    2 │ commands = 'pytest'
+      ·            ────────
+      ╰────
+     help: `test.commands` takes a list of commands such as ["cargo test"], for example `commands = []`
+    "#);
+    insta::assert_snapshot!(World::repo("[gate]\nissue_pattern = 'id'\n").error(), @r#"
+     × bad value for `gate.issue_pattern` in `mala.toml:2:17`: `id` does not contain `<id>`
+      ╭─[mala.toml:2:17]
+    1 │ [gate]
+    2 │ issue_pattern = 'id'
+      ·                 ────
+      ╰────
+     help: `gate.issue_pattern` takes text with `<id>` in it, for example `issue_pattern = "bd-<id>"`
+    "#);
+}
+
+#[test]
+fn configured_paths_stay_inside_the_repository() {
+    insta::assert_snapshot!(World::repo("[isolated]\nshare = ['target', '../x']\n").error(), @r#"
+     × bad value for `isolated.share` in `mala.toml:2:9`: invalid pattern `../x`: it contains `..`; write the path from the top of the checkout without `..`
+      ╭─[mala.toml:2:9]
+    1 │ [isolated]
+    2 │ share = ['target', '../x']
+      ·         ──────────────────
+      ╰────
+     help: `isolated.share` takes a list of folders in the repository such as ["target"], for example `share = []`
+    "#);
+    for key in ["isolated.share", "isolated.copy", "validate.docs"] {
+        for path in ["/x", "../x", "a/../../x", "a/.."] {
+            let error = World::new().argument(key, path).load().expect_err("it leads out");
+            assert!(error.to_string().contains("invalid pattern"), "{key} = {path}: {error}");
+        }
+    }
+    assert!(
+        World::repo("isolated.share = ['./node_modules', 'a/b']\nvalidate.docs = ['*.md']").load().is_ok()
+    );
+    let error = World::new().argument("isolated.copy", "build/*").load().expect_err("a pattern");
+    assert!(error.to_string().ends_with("`build/*` is a pattern, not a folder"), "{error}");
+    assert!(
+        World::new().argument("validate.docs", "docs/[a").load().is_err(),
+        "never taken for a plain name"
+    );
+}
+
+#[test]
+fn what_an_agent_may_cost_is_never_negative() {
+    insta::assert_snapshot!(World::repo("[agents.a]\ncost = -1\n").error(), @r"
+     × bad value for `agents.a.cost` in `mala.toml:2:8`: `-1` is out of range
+      ╭─[mala.toml:2:8]
+    1 │ [agents.a]
+    2 │ cost = -1
+      ·        ──
+      ╰────
+     help: `agents.a.cost` takes a number from 0 to 1000000
+    ");
+    for cost in ["nan", "inf", "-0.5", "1000001"] {
+        assert!(World::repo(&format!("[agents.a]\ncost = {cost}\n")).load().is_err(), "{cost}");
+    }
+    assert_eq!(World::repo("[agents.a]\ncost = 0\n").loaded().settings.agents[0].cost, Some(0.0));
+}
+
+#[test]
+fn a_new_file_sets_nothing_but_its_preset_and_can_be_uncommented() {
+    for preset in Preset::ALL {
+        let text = render_new_file(*preset);
+        let loaded = World::repo(&text).loaded();
+        let mut expected = Settings::default();
+        expected.project.preset = *preset;
+        assert_eq!(loaded.settings, expected, "{text}");
+        assert!(loaded.warnings.is_empty(), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 110), "{text}");
+
+        let is_setting = |line: &&str| line.starts_with("# ") && line.contains(" = ");
+        let uncommented: Vec<&str> =
+            text.lines().map(|line| if is_setting(&line) { &line[2..] } else { line }).collect();
+        assert_eq!(text.lines().filter(is_setting).count(), 5);
+        let loaded = World::repo(&uncommented.join("\n")).loaded();
+        assert_eq!(loaded.settings, expected, "the defaults, written out");
+        assert!(loaded.warnings.is_empty());
+    }
 }

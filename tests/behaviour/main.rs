@@ -4,7 +4,14 @@
 
 mod arrows;
 mod cli;
+mod clients;
+mod corpus;
 mod docs;
 mod exec;
+mod gate;
+mod honest;
+mod hooks;
 mod programs;
+mod run;
 mod store;
+mod turns;

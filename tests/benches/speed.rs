@@ -31,6 +31,7 @@ fn main() {
     println!("| --- | --- | --- | --- |");
     pair_in_process();
     cold_process();
+    hook();
     growth();
     patterns();
     handover();
@@ -154,6 +155,53 @@ fn cold_process() {
         python.as_secs_f64() * 1e3
     );
     row("`mala lock acquire` as a cold process, to `python3 -S -c pass`", &measured, "0.5", ratio <= 0.5);
+}
+
+/// A client asks before it writes, while a thousand locks are held: a free file and one of somebody else's.
+fn hook() {
+    let world = World::new();
+    let mut store = world.store();
+    let held = (0..1_000).map(|number| file(&format!("src/file-{number}"))).collect();
+    reserve(&mut store, &request("other", held));
+    let call = |path: &str| {
+        let path = world.root().join(path);
+        format!(
+            r#"{{"hook_event_name":"PreToolUse","session_id":"s","cwd":"{}","tool_name":"Write","tool_use_id":"t","tool_input":{{"file_path":"{}","content":"x"}}}}"#,
+            world.root().display(),
+            path.display()
+        )
+    };
+    let ask = |call: &str| {
+        let start = Instant::now();
+        let mut hook = world.mala(&["hook", "claude"]).stdin(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut hook.stdin.take().unwrap(), call.as_bytes()).unwrap();
+        assert!(hook.wait().unwrap().success());
+        start.elapsed()
+    };
+    let find = ["-c", "import sys; print(sys.executable, end='')"];
+    let interpreter = String::from_utf8(Command::new("python3").args(find).output().unwrap().stdout).unwrap();
+    for (what, call) in [("allowed", call("free")), ("denied", call("src/file-7"))] {
+        let (mut ours, mut python) = (Vec::new(), Vec::new());
+        for _ in 0..100 {
+            ours.push(ask(&call));
+            let start = Instant::now();
+            assert!(Command::new(&interpreter).args(["-S", "-c", "pass"]).status().unwrap().success());
+            python.push(start.elapsed());
+        }
+        let (ours, python) = (median(ours), median(python));
+        let ratio = ours.as_secs_f64() / python.as_secs_f64();
+        let measured = format!(
+            "{ratio:.2} ({:.1} ms against {:.1} ms)",
+            ours.as_secs_f64() * 1e3,
+            python.as_secs_f64() * 1e3
+        );
+        row(
+            &format!("`mala hook claude`, cold, 1,000 locks held, {what}, to `python3 -S -c pass`"),
+            &measured,
+            "1.0",
+            ratio <= 1.0,
+        );
+    }
 }
 
 fn growth() {

@@ -109,6 +109,7 @@ fn say_outcome(outcome: &Outcome) {
             Cause::Held => "refused held",
             Cause::TimedOut => "refused late",
             Cause::Deadlock(_) => "refused circle",
+            Cause::GivenUp => "refused given up",
         }),
     }
 }

@@ -32,6 +32,6 @@ fn main() {
             Outcome::Refused(refusal) => panic!("nothing forbids to wait: {refusal:?}"),
         }
         writeln!(io::stdout(), "round").expect("the test listens");
-        store.release(&agent(name), &Which::All).expect("the store works");
+        store.release(&agent(name), &Which::These(request.wants)).expect("the store works");
     }
 }

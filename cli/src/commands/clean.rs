@@ -1,5 +1,7 @@
 use clap::Args;
+use mala_gate::{Repo, commit, snapshot};
 use mala_store::Extent;
+use mala_store::process::ProcessTable;
 use serde_json::json;
 
 use super::status::{leftover_lines, leftovers_json};
@@ -33,6 +35,12 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     let extent =
         Extent { keep_events_since: store.now().minus(settings.logs.keep), foreign_locks: args.force };
     let leftovers = if args.dry_run { store.leftovers(extent)? } else { store.sweep(extent)? };
+    if !args.dry_run {
+        // Drafts of killed commits, with git's index lock, and snapshots of killed tests.
+        let repo = Repo::new(scope);
+        commit::sweep(&repo, &ProcessTable)?;
+        snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
+    }
     let body = json!({ "done": !args.dry_run, "leftovers": leftovers_json(&leftovers) });
     context.ui.answer(&body, |out| {
         let verb = if args.dry_run { "would put away" } else { "put away" };

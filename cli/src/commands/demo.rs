@@ -1,22 +1,20 @@
 use std::io::{self, Write};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+use std::{env, fs};
 
 use clap::Args;
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::{CliError, Code};
-use crate::ui::{BOLD, DIM, Ui};
+use crate::ui::{BOLD, Ui};
 
-/// How long anything in the demo may take before it counts as broken.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// See it work: a throwaway repository, two agents, one file
+/// See it work: a throwaway repository, five issues, agents that contend
 ///
-/// Everything shown is real: real processes, real commands, real signals. It needs git, and no account or network.
+/// Everything shown is real: real processes, real commits, the same engine as `mala run`. The agents follow a script
+/// instead of a model, so it needs git and a shell, and no account or network.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   mala demo
@@ -27,69 +25,64 @@ pub(crate) struct DemoArgs {
     folder: Option<PathBuf>,
 }
 
+const FILES: &[(&str, &str)] = &[
+    ("mala.toml", include_str!("../../demo/mala.toml")),
+    ("test.sh", include_str!("../../demo/test.sh")),
+    ("agents/agent.sh", include_str!("../../demo/agent.sh")),
+    ("src/greet.sh", "greet() { echo hello; }\n"),
+];
+
+/// Id, title, and what else is said about it.
+const ISSUES: &[(&str, &str, &[&str])] = &[
+    ("demo-1", "Greet by name", &["--priority", "1", "--file", "src/greet.sh"]),
+    ("demo-2", "Greet several", &["--after", "demo-1", "--file", "src/greet.sh"]),
+    ("demo-3", "Add two numbers", &["--file", "src/add.sh"]),
+    ("demo-4", "Subtract two numbers", &["--file", "src/subtract.sh"]),
+    ("demo-5", "Divide two numbers", &["--file", "src/divide.sh"]),
+];
+
 pub(crate) fn cmd_demo(args: &DemoArgs, context: &Context) -> Result<Code, CliError> {
     let folder = match &args.folder {
         Some(folder) => context.cwd.join(folder),
-        None => std::env::temp_dir().join(format!("mala-demo-{}", std::process::id())),
+        None => env::temp_dir().join(format!("mala-demo-{}", std::process::id())),
     };
-    let mut demo = Demo { ui: context.ui.clone(), folder, steps: Vec::new() };
+    let started = Instant::now();
+    let mut demo = Demo { ui: context.ui.clone(), folder, mala: env::current_exe()?, steps: Vec::new() };
     demo.make_repository()?;
-    let mut alice = Session::start()?;
-    let bob = Session::start()?;
-    demo.contention(&alice, &bob)?;
-    demo.enforcement()?;
-    demo.death_of(&mut alice, &bob)?;
-    demo.deadlock(&bob)?;
-    demo.finish()
-}
-
-/// The process an agent lives in. It ends with the demo, however that ends.
-struct Session(Child);
-
-impl Session {
-    fn start() -> Result<Self, CliError> {
-        let nothing = Stdio::null;
-        let child =
-            Command::new("sleep").arg("600").stdin(nothing()).stdout(nothing()).stderr(nothing()).spawn();
-        Ok(Self(child.map_err(|error| CliError::failed(format!("cannot run `sleep`: {error}")))?))
-    }
-
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-
-    fn kill(&mut self) -> io::Result<()> {
-        self.0.kill()?;
-        self.0.wait().map(|_| ())
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let _ = self.kill();
-    }
+    demo.make_issues()?;
+    demo.work()?;
+    demo.look_back(started)
 }
 
 struct Demo {
     ui: Ui,
     folder: PathBuf,
+    mala: PathBuf,
     /// Each command and how it ended, for `--json`.
     steps: Vec<Value>,
 }
 
 impl Demo {
     fn make_repository(&mut self) -> Result<(), CliError> {
-        std::fs::create_dir(&self.folder).map_err(|error| {
+        fs::create_dir(&self.folder).map_err(|error| {
             let message = format!("cannot make the folder `{}`: {error}", self.folder.display());
             CliError::usage(message).hint("name another one with `--folder DIR`")
         })?;
         self.say(&format!("A repository of its own: {}", self.folder.display()))?;
-        std::fs::create_dir(self.folder.join("src"))?;
-        std::fs::write(self.folder.join("src/app.rs"), "fn main() {}\n")?;
-        std::fs::write(self.folder.join("README.md"), "# Demo\n")?;
-        let identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid"];
-        for args in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "start"]] {
-            let status = Command::new("git").current_dir(&self.folder).args(identity).args(args).status();
+        for (name, text) in FILES {
+            let path = self.folder.join(name);
+            fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
+            fs::write(path, text)?;
+        }
+        for args in [
+            &["init", "-q"][..],
+            &["config", "user.name", "demo"],
+            &["config", "user.email", "demo@example.invalid"],
+            &["config", "commit.gpgsign", "false"],
+            &["add", "."],
+            &["commit", "-q", "-m", "start"],
+        ] {
+            let status = Command::new("git").current_dir(&self.folder).args(args).status();
             if !status.is_ok_and(|status| status.success()) {
                 return Err(CliError::failed(format!("`git {}` failed", args.join(" ")))
                     .hint("check git: mala doctor"));
@@ -98,147 +91,84 @@ impl Demo {
         Ok(())
     }
 
-    fn contention(&mut self, alice: &Session, bob: &Session) -> Result<(), CliError> {
-        self.say("Alice takes a file. Her lock lives as long as her process")?;
-        let issue = ["--issue", "bd-1", "--reason", "rewrite the parser"];
-        self.mala(
-            0,
-            &[
-                &["lock", "acquire", "src/app.rs", "--agent", "alice"][..],
-                &issue,
-                &["--owner-pid", &alice.pid()],
-            ],
-        )?;
-        self.say("Bob wants it too, and some more. He gets all or nothing, and is told who is in the way")?;
-        let wanted = ["lock", "acquire", "README.md", "src", "--agent", "bob", "--owner-pid", &bob.pid()];
-        self.mala(1, &[&wanted])
-    }
-
-    fn enforcement(&mut self) -> Result<(), CliError> {
-        if let Err(why) = mala_sandbox::probe() {
-            return self.say(&format!("What an agent does without asking cannot be stopped here: {why}"));
+    fn make_issues(&mut self) -> Result<(), CliError> {
+        self.say("Five issues. The second waits for the first")?;
+        for (id, title, more) in ISSUES {
+            self.mala(0, &[&["issue", "add", title, "--id", id][..], more].concat())?;
         }
-        self.say("Dave does not ask. He was started by `mala exec`, so the kernel stops him")?;
-        self.mala(1, &[&["exec", "--agent", "dave", "--", "cp", "README.md", "src/app.rs"]])
+        Ok(())
     }
 
-    fn death_of(&mut self, alice: &mut Session, bob: &Session) -> Result<(), CliError> {
-        self.say("Bob queues")?;
-        let args =
-            ["lock", "acquire", "src/app.rs", "--agent", "bob", "--wait", "20s", "--owner-pid", &bob.pid()];
-        self.show_command(&args)?;
-        let waiter = self.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        self.until_waiting()?;
-        self.mala(0, &[&["status"]])?;
-        self.say("Alice is killed with -9. Nobody releases anything")?;
-        let killed = Instant::now();
-        alice.kill()?;
-        let output = waiter.wait_with_output()?;
-        self.show_output(&args, 0, &output)?;
-        self.say(&format!("That took {} ms", killed.elapsed().as_millis()))
+    fn work(&mut self) -> Result<(), CliError> {
+        self.say(
+            "Now the batch. Watch for: demo-3 reaching for a neighbour's file, demo-4 claiming tests it never ran, \
+             demo-5 failing and being handed over",
+        )?;
+        self.mala(0, &["run", "--max-agents", "3"])
     }
 
-    fn deadlock(&mut self, bob: &Session) -> Result<(), CliError> {
-        self.say("Carol holds the README and queues for Bob's file. Bob queueing for hers would never end: refused")?;
-        let carol = Session::start()?;
-        let readme = ["lock", "acquire", "README.md", "--agent", "carol", "--owner-pid", &carol.pid()];
-        self.mala(0, &[&readme])?;
-        let args = [
-            "lock",
-            "acquire",
-            "src/app.rs",
-            "--agent",
-            "carol",
-            "--wait",
-            "20s",
-            "--owner-pid",
-            &carol.pid(),
-        ];
-        self.show_command(&args)?;
-        let mut waiter = self.command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        self.until_waiting()?;
-        let outcome = self.mala(
-            1,
-            &[&[
-                "lock",
-                "acquire",
-                "README.md",
-                "--agent",
-                "bob",
-                "--wait",
-                "20s",
-                "--owner-pid",
-                &bob.pid(),
-            ]],
-        );
-        waiter.kill()?;
-        waiter.wait()?;
-        outcome
-    }
-
-    fn finish(mut self) -> Result<Code, CliError> {
-        self.say("Nothing that happened is lost")?;
-        self.mala(0, &[&["logs", "list"]])?;
+    fn look_back(mut self, started: Instant) -> Result<Code, CliError> {
+        self.say("demo-3 used `sed -i` on a file that demo-1 held. The kernel refused")?;
+        self.mala(0, &["logs", "list", "--kind", "lock.refused"])?;
+        self.say("demo-5 failed, and its second attempt found this note")?;
+        self.mala(0, &["issue", "show", "demo-5"])?;
+        self.say("Every issue is a commit that was proven")?;
+        self.run("git", 0, &["log", "--oneline"])?;
         let folder = self.folder.display().to_string();
-        self.say(&format!("Look around: cd {folder}"))?;
+        self.say(&format!(
+            "That took {} seconds. Look around: cd {folder} && mala status; mala issue list; git log",
+            started.elapsed().as_secs()
+        ))?;
         if self.ui.json {
             self.ui.json_line(&json!({ "folder": folder, "steps": self.steps }))?;
         }
         Ok(Code::SUCCESS)
     }
 
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(std::env::current_exe().unwrap_or_else(|_| PathBuf::from("mala")));
+    fn mala(&mut self, expected: i32, args: &[&str]) -> Result<(), CliError> {
+        self.run("mala", expected, args)
+    }
+
+    /// Runs a command, lets its output through, and insists on the exit code the story needs.
+    fn run(&mut self, program: &str, expected: i32, args: &[&str]) -> Result<(), CliError> {
+        self.show_command(program, args)?;
+        let path: &Path = if program == "mala" { &self.mala } else { Path::new(program) };
+        let mut command = Command::new(path);
         command.args(args).current_dir(&self.folder).env_remove("MALA_AGENT").stdin(Stdio::null());
-        command
-    }
-
-    /// Runs mala, shows what it prints, and insists on the exit code the story needs.
-    fn mala(&mut self, expected: i32, args: &[&[&str]]) -> Result<(), CliError> {
-        let args = args.concat();
-        self.show_command(&args)?;
-        let output = self.command(&args).output()?;
-        self.show_output(&args, expected, &output)
-    }
-
-    fn until_waiting(&self) -> Result<(), CliError> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            let output = self.command(&["status", "--json"]).output()?;
-            let status: Value = serde_json::from_slice(&output.stdout).map_err(io::Error::from)?;
-            if status["waiters"].as_array().is_some_and(|waiters| !waiters.is_empty()) {
-                return Ok(());
-            }
-            thread::sleep(Duration::from_millis(10));
+        command.env("PATH", self.path()?);
+        if self.ui.json {
+            command.stdout(Stdio::null());
         }
-        Err(CliError::failed("nobody joined the queue"))
+        let code = command.status()?.code();
+        self.steps.push(json!({ "program": program, "command": args, "exit_code": code }));
+        if code == Some(expected) {
+            return Ok(());
+        }
+        let message = format!("`{program} {}` ended with {code:?} where {expected} was due", args.join(" "));
+        Err(CliError::failed(message).hint("look for the reason: mala doctor"))
+    }
+
+    /// The agents type `mala`: they mean this very program.
+    fn path(&self) -> Result<std::ffi::OsString, CliError> {
+        let tools = self.folder.join(".git/demo");
+        fs::create_dir_all(&tools)?;
+        let link = tools.join("mala");
+        if fs::symlink_metadata(&link).is_err() {
+            std::os::unix::fs::symlink(&self.mala, &link)?;
+        }
+        let others = env::var_os("PATH").unwrap_or_default();
+        env::join_paths(std::iter::once(tools).chain(env::split_paths(&others)))
+            .map_err(|error| CliError::failed(error.to_string()))
     }
 
     fn say(&self, text: &str) -> Result<(), CliError> {
         self.print(|out| writeln!(out, "\n{BOLD}{text}.{BOLD:#}"))
     }
 
-    fn show_command(&self, args: &[&str]) -> Result<(), CliError> {
-        let shown: Vec<_> = args
-            .iter()
-            .map(|arg| if arg.contains(' ') { format!("'{arg}'") } else { (*arg).to_owned() })
-            .collect();
-        self.print(|out| writeln!(out, "$ mala {}", shown.join(" ")))
-    }
-
-    fn show_output(&mut self, args: &[&str], expected: i32, output: &Output) -> Result<(), CliError> {
-        let code = output.status.code();
-        self.steps.push(json!({ "command": args, "exit_code": code }));
-        self.print(|out| {
-            let text = [output.stderr.as_slice(), &output.stdout].concat();
-            let text = String::from_utf8_lossy(&text);
-            text.lines().try_for_each(|line| writeln!(out, "  {DIM}|{DIM:#} {line}"))
-        })?;
-        if code == Some(expected) {
-            return Ok(());
-        }
-        let message = format!("`mala {}` ended with {code:?} where {expected} was due", args.join(" "));
-        Err(CliError::failed(message).hint("look for the reason: mala doctor"))
+    fn show_command(&self, program: &str, args: &[&str]) -> Result<(), CliError> {
+        let quoted = |arg: &&str| if arg.contains(' ') { format!("'{arg}'") } else { (*arg).to_owned() };
+        let shown: Vec<String> = args.iter().map(quoted).collect();
+        self.print(|out| writeln!(out, "$ {program} {}", shown.join(" ")))
     }
 
     fn print(&self, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), CliError> {

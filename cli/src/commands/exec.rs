@@ -1,19 +1,24 @@
 use std::ffi::OsString;
 use std::process::Command;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use mala_config::Unlocked;
-use mala_core::{AgentId, IssueId, Life, Scope};
+use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
 use mala_sandbox::{Exit, SandboxError};
-use mala_store::process;
-use mala_store::{Party, Store, Which};
+use mala_store::process::{self, Process};
+use mala_store::{Agent, Party, Store, StoreError, Which};
 
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
-use crate::enforce::{Refused, StoreGuard, jail};
-use crate::error::{CliError, Code};
-use crate::ui::YELLOW;
+use crate::enforce::{Lost, Refused, StoreGuard, TurnRules, Turns, jail};
+use crate::error::{CliError, Code, REFUSED};
+use crate::ui::{RED, Ui, YELLOW, plain};
+
+/// How often open files are compared with locks.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Run a command as an agent that cannot write what others hold
 ///
@@ -38,6 +43,15 @@ pub(crate) struct ExecArgs {
     /// Do not run at all where the kernel cannot enforce (also: `enforcement.require_kernel = true`)
     #[arg(long)]
     require_kernel: bool,
+    /// Run that the agent works for
+    #[arg(long, value_name = "ID", hide = true)]
+    run: Option<RunId>,
+    /// Process that the agent's locks live with, and without which it does not go on
+    #[arg(long, value_name = "PID", hide = true)]
+    owner_pid: Option<u32>,
+    /// Leave the locks to their owner when the command ends
+    #[arg(long, requires = "owner_pid", hide = true)]
+    keep_locks: bool,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -45,7 +59,7 @@ pub(crate) struct ExecArgs {
 
 pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
-    let settings = context.settings(&scope, Vec::new())?;
+    let mut settings = context.settings(&scope, Vec::new())?;
     let kernel = mala_sandbox::probe();
     if let Err(why) = &kernel {
         let message = format!("the kernel does not protect anybody here: {why}");
@@ -57,22 +71,36 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
         }
         context.ui.note("unprotected", YELLOW, &message);
     }
+    let owner =
+        args.owner_pid.map(|pid| Process::find(pid).ok_or(StoreError::NoProcess { pid })).transpose()?;
     let party = Party {
         agent: args.agent.clone(),
-        owner: process::current(),
+        owner: owner.as_ref().map_or_else(process::current, Process::owner),
         supervised: true,
         issue: args.issue.clone(),
-        run: None,
+        run: args.run.clone(),
     };
     let mut store = open(&scope)?;
     join(&mut store, &party)?;
-    let unlocked = if args.strict { Unlocked::Deny } else { settings.enforcement.unlocked };
-    let guard = Arc::new(StoreGuard::new(&scope, &party, settings.lock.ttl, unlocked)?);
+    if owner.is_some() {
+        end_with(&party.owner);
+    }
+    if args.strict {
+        settings.enforcement.unlocked = Unlocked::Deny;
+    }
+    let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings));
+    let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings)?);
+    watch(&guard, &context.ui);
     let exit = match kernel {
-        Ok(_) => run_enforced(args, context, &scope, &party, &guard),
+        Ok(_) => {
+            let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
+            run_enforced(args, context, &scope, &desk, &guard)
+        }
         Err(_) => run_plain(args, context),
     };
-    store.release(&party.agent, &Which::All)?;
+    if !args.keep_locks {
+        store.release(&party.agent, &Which::All)?;
+    }
     report(context, &party.agent, &guard);
     Ok(code(exit?))
 }
@@ -80,7 +108,10 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
 /// Registers the agent, unless somebody else is running under its name.
 fn join(store: &mut Store, party: &Party) -> Result<(), CliError> {
     let agents = store.status()?.agents;
-    let rival = agents.iter().find(|agent| agent.party.agent == party.agent && agent.life != Life::Dead);
+    let is_rival = |agent: &&Agent| {
+        agent.party.agent == party.agent && agent.life != Life::Dead && agent.party.owner != party.owner
+    };
+    let rival = agents.iter().find(is_rival);
     if let Some(rival) = rival {
         let message = format!("an agent called `{}` is running already ({})", party.agent, rival.party.owner);
         return Err(CliError::refused(message).hint("choose another name, or end that one first"));
@@ -88,14 +119,44 @@ fn join(store: &mut Store, party: &Party) -> Result<(), CliError> {
     Ok(store.register(party)?)
 }
 
+/// Says it loudly if the tree goes on writing to a file whose lock it has lost.
+fn watch(guard: &Arc<StoreGuard>, ui: &Ui) {
+    let (guard, ui) = (Arc::downgrade(guard), ui.clone());
+    thread::spawn(move || {
+        loop {
+            thread::sleep(LOOK_AGAIN);
+            let Some(guard) = guard.upgrade() else { return };
+            // What cannot be found out now is looked for again.
+            for Lost { key, writer, holder } in guard.lost().unwrap_or_default() {
+                let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();
+                let text = format!(
+                    "`{}` is still open in {} (pid {}){now}: end it before it writes",
+                    plain(&key),
+                    plain(&writer.program),
+                    writer.pid
+                );
+                ui.note("lock lost", RED, &text);
+            }
+        }
+    });
+}
+
+/// Ends this supervisor, and with it the agent's tree, when the process has ended that the agent works for.
+fn end_with(owner: &Owner) {
+    let owner = owner.clone();
+    thread::spawn(move || {
+        process::wait_for_end(&owner);
+        std::process::exit(i32::from(REFUSED));
+    });
+}
+
 fn run_enforced(
     args: &ExecArgs,
     context: &Context,
     scope: &Scope,
-    party: &Party,
+    desk: &Desk,
     guard: &Arc<StoreGuard>,
 ) -> Result<Exit, CliError> {
-    let desk = Desk::open(&scope.state_dir().join("desk"), party)?;
     let mut command = command(args, context);
     command.env(desk::VARIABLE, desk.socket());
     Ok(mala_sandbox::run(&jail(scope), guard.clone(), command)?)

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use mala_config::parse_duration;
+use mala_gate::EvidenceLog;
+use mala_logs::chain::{ChainError, Verified};
 use mala_store::{Event, EventFilter, EventKind, Store};
 use serde_json::{Value, json};
 
 use crate::context::{Context, open};
-use crate::error::{CliError, Code};
-use crate::ui::{DIM, plain};
+use crate::error::{CliError, Code, REFUSED};
+use crate::ui::{DIM, RED, plain};
 
 /// How often `tail --follow` asks whether there is anything new; the question costs microseconds.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
@@ -22,6 +24,7 @@ pub(crate) enum LogsCommand {
     List(ListArgs),
     Show(ShowArgs),
     Tail(TailArgs),
+    Verify(VerifyArgs),
 }
 
 /// List events, oldest first
@@ -46,6 +49,15 @@ pub(crate) struct ShowArgs {
     /// Number of an event, or id of a lock
     id: String,
 }
+
+/// Check that nobody has changed the evidence
+///
+/// Every line of the evidence log holds a hash of the one before. A line that was changed, removed, inserted or cut off is
+/// named.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  mala logs verify")]
+pub(crate) struct VerifyArgs {}
 
 /// Show the newest events, and new ones as they happen
 #[derive(Debug, Args)]
@@ -88,6 +100,7 @@ pub(crate) fn run(command: LogsCommand, context: &Context) -> Result<Code, CliEr
     match command {
         LogsCommand::List(args) => cmd_list(&args, context)?,
         LogsCommand::Show(args) => cmd_show(&args, context)?,
+        LogsCommand::Verify(_) => return cmd_verify(context),
         LogsCommand::Tail(args) => cmd_tail(&args, context)?,
     }
     Ok(Code::SUCCESS)
@@ -165,4 +178,32 @@ fn write_whole(out: &mut dyn Write, event: &Event) -> io::Result<()> {
         writeln!(out, "        {name}: {}", plain(value))?;
     }
     Ok(())
+}
+
+fn cmd_verify(context: &Context) -> Result<Code, CliError> {
+    let log = EvidenceLog::of(&context.scope()?);
+    match log.verify() {
+        Ok(Verified { lines, torn, .. }) => {
+            let path = log.path().display().to_string();
+            context.ui.answer(&json!({ "intact": true, "lines": lines, "torn": torn.len() }), |out| {
+                writeln!(out, "intact: {lines} records in {}", plain(&path))?;
+                match torn.len() {
+                    0 => Ok(()),
+                    count => writeln!(
+                        out,
+                        "{count} records were cut off when their writers were killed; they count for nothing"
+                    ),
+                }
+            })?;
+            Ok(Code::SUCCESS)
+        }
+        Err(ChainError::Broken(broken)) => {
+            let body = json!({ "intact": false, "file": broken.file, "line": broken.line, "why": broken.to_string() });
+            context.ui.answer(&body, |_| Ok(()))?;
+            context.ui.note("broken", RED, &broken.to_string());
+            context.ui.hint("what stands from there on proves nothing: run the tests again");
+            Ok(Code::from(REFUSED))
+        }
+        Err(error) => Err(CliError::failed(error)),
+    }
 }

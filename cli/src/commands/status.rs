@@ -247,7 +247,7 @@ fn cause(standing: Standing) -> &'static str {
 }
 
 /// What the numbers of the last day mean for the person who runs the agents.
-fn warnings(health: Health, limits: &HealthSettings) -> Vec<String> {
+pub(crate) fn warnings(health: Health, limits: &HealthSettings) -> Vec<String> {
     let rate = health.wait_rate();
     let often = (rate > limits.wait_rate).then(|| {
         format!(

@@ -2,17 +2,21 @@
 
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use mala_config::Unlocked;
-use mala_core::{Key, Mode, Pattern, Scope, Target, Want};
-use mala_sandbox::{Action, Attempt, Guard, Ruling, Start};
-use mala_store::{Outcome, Party, Refusal, Request, Store, StoreError, Which};
+use mala_config::{Settings, Unlocked};
+use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, Want};
+use mala_sandbox::{Action, Attempt, Guard, Hold, Ruling, Start, Writer, writers};
+use mala_store::process::Process;
+use mala_store::{EventKind, Outcome, Party, Refusal, Request, Store, StoreError, Which};
+use serde_json::json;
 
-use super::git;
+use super::drain::path_of;
 use super::ignored::Ignored;
+use super::turns::Turns;
 use crate::error::CliError;
 use crate::ui::{plain, span};
 
@@ -24,13 +28,24 @@ pub(crate) struct Refused {
     pub(crate) what: String,
 }
 
+/// A file that is open without a lock.
+#[derive(Debug)]
+pub(crate) struct Lost {
+    pub(crate) key: Key,
+    pub(crate) writer: Writer,
+    /// Who has the lock now.
+    pub(crate) holder: Option<AgentId>,
+}
+
 /// One agent's rights, from memory where nothing has changed and else from the store.
 #[derive(Debug)]
 pub(crate) struct StoreGuard {
+    scope: Scope,
     party: Party,
     ttl: Duration,
     unlocked: Unlocked,
     ignored: Ignored,
+    turns: Turns,
     desk: Mutex<Books>,
 }
 
@@ -40,6 +55,12 @@ struct Books {
     /// What this agent holds alone, as of `version`.
     held: HashSet<Key>,
     version: i64,
+    /// Files that the tree may have open for writing.
+    opened: HashSet<Key>,
+    /// The store's version when open files were last compared with locks.
+    watched: i64,
+    /// Files that are just being handed on: nobody opens them any more.
+    leaving: HashSet<Key>,
     /// Files this agent has made itself; if it renames one, the old name is given back.
     created: HashSet<Key>,
     refused: Vec<Refused>,
@@ -49,23 +70,82 @@ impl StoreGuard {
     pub(crate) fn new(
         scope: &Scope,
         party: &Party,
-        ttl: Duration,
-        unlocked: Unlocked,
+        turns: Turns,
+        settings: &Settings,
     ) -> Result<Self, CliError> {
         let books = Books {
             store: Store::open(scope)?,
             held: HashSet::new(),
             version: -1,
+            opened: HashSet::new(),
+            watched: -1,
+            leaving: HashSet::new(),
             created: HashSet::new(),
             refused: Vec::new(),
         };
         Ok(Self {
+            scope: scope.clone(),
             party: party.clone(),
-            ttl,
-            unlocked,
+            ttl: settings.lock.ttl,
+            unlocked: settings.enforcement.unlocked,
             ignored: Ignored::in_checkout(scope.root()),
+            turns,
             desk: Mutex::new(books),
         })
+    }
+
+    /// Where test commands queue.
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Files that the tree may have open for writing, out of those that `wants` cover.
+    pub(crate) fn opened(&self, wants: &[Want]) -> Vec<Key> {
+        let Ok(books) = self.desk.lock() else { return Vec::new() };
+        let agent = &self.party.agent;
+        let is_wanted = |key: &&Key| {
+            let file = wants_of(key, false).remove(0);
+            wants.iter().any(|want| want.claim(agent).overlaps(&file.claim(agent)))
+        };
+        books.opened.iter().filter(is_wanted).cloned().collect()
+    }
+
+    /// Files that the tree still has open for writing although it has lost their locks. Each is told once.
+    pub(crate) fn lost(&self) -> Result<Vec<Lost>, StoreError> {
+        let Ok(mut books) = self.desk.lock() else { return Ok(Vec::new()) };
+        let version = books.store.data_version()?;
+        if books.opened.is_empty() || books.watched == version {
+            return Ok(Vec::new());
+        }
+        books.watched = version;
+        let held = books.store.locks()?;
+        let own: Vec<_> = held.iter().filter(|lock| lock.agent == self.party.agent).collect();
+        let is_own = |key: &Key| {
+            let file = wants_of(key, false).remove(0);
+            own.iter().any(|lock| lock.claim().overlaps(&file.claim(&self.party.agent)))
+        };
+        let (kept, gone): (HashSet<Key>, HashSet<Key>) = books.opened.drain().partition(is_own);
+        books.opened = kept;
+        let mut lost = Vec::new();
+        for key in gone {
+            let open = writers(&path_of(&self.scope, &key));
+            let Some(writer) = open.into_iter().find(|writer| is_in_tree(writer.pid)) else { continue };
+            let target = Target::File(key.clone());
+            let holder = books.store.holders(&wants_of(&key, false).remove(0))?.into_iter().next();
+            let holder = holder.map(|lock| lock.agent);
+            let detail = json!({ "program": writer.program, "pid": writer.pid, "holder": holder });
+            books.store.record_fact(&self.party, EventKind::LockLost, Some(&target), &detail)?;
+            lost.push(Lost { key, writer, holder });
+        }
+        Ok(lost)
+    }
+
+    /// Nobody in the tree opens these files until the value is dropped.
+    pub(crate) fn leave<'g>(&'g self, keys: &'g [Key]) -> Leaving<'g> {
+        if let Ok(mut books) = self.desk.lock() {
+            books.leaving.extend(keys.iter().cloned());
+        }
+        Leaving { guard: self, keys }
     }
 
     /// Everything that was refused so far.
@@ -75,6 +155,9 @@ impl StoreGuard {
 
     fn decide(&self, books: &mut Books, attempt: &Attempt<'_>) -> Result<Ruling, StoreError> {
         let keys: Vec<Key> = attempt.paths.iter().map(|path| key(path)).collect();
+        if let Some(key) = keys.iter().find(|key| books.leaving.contains(*key)) {
+            return Ok(refuse(&format!("`{}` is being handed on; ask for it again", plain(key))));
+        }
         let version = books.store.data_version()?;
         if version == books.version && !attempt.is_folder && keys.iter().all(|key| books.held.contains(key)) {
             return Ok(Ruling::Allow);
@@ -117,7 +200,33 @@ impl StoreGuard {
     }
 }
 
+/// Files that are being handed on, see [`StoreGuard::leave`].
+#[derive(Debug)]
+pub(crate) struct Leaving<'g> {
+    guard: &'g StoreGuard,
+    keys: &'g [Key],
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut books) = self.guard.desk.lock() {
+            books.leaving.retain(|key| !self.keys.contains(key));
+        }
+    }
+}
+
 impl StoreGuard {
+    /// True if mala itself starts the program: it knows how to use git beside others. A test that it turns into is the
+    /// agent's own.
+    fn is_mala(&self, pid: u32) -> bool {
+        let program = std::fs::metadata(format!("/proc/{pid}/exe"));
+        let own = std::fs::metadata("/proc/self/exe");
+        let is_same = program.is_ok_and(|program| {
+            own.is_ok_and(|own| (program.dev(), program.ino()) == (own.dev(), own.ino()))
+        });
+        is_same && !self.turns.is_announced(pid)
+    }
+
     /// An agent that holds the whole tree may move it.
     fn holds_everything(&self, books: &mut Books) -> bool {
         let locks = books.store.locks().unwrap_or_default();
@@ -139,6 +248,7 @@ impl Books {
             _ => {}
         }
         if !attempt.is_folder {
+            self.opened.extend(keys.iter().cloned());
             self.held.extend(keys);
         }
         Ok(())
@@ -153,9 +263,14 @@ impl Guard for StoreGuard {
         let ruling = self
             .decide(&mut books, attempt)
             .unwrap_or_else(|error| refuse(&format!("nothing may be written: {error}")));
-        if matches!(ruling, Ruling::Refuse { .. }) {
+        if let Ruling::Refuse { message } = &ruling {
             let what = attempt.paths.iter().map(|path| plain(path.display())).collect::<Vec<_>>().join(" ");
-            books.refused.push(Refused { program: plain(attempt.program().display()), what });
+            let refused = Refused { program: plain(attempt.program().display()), what };
+            let target = attempt.paths.last().map(|path| Target::File(key(path)));
+            let detail = json!({ "program": refused.program, "files": refused.what, "said": message });
+            // The refusal stands, whether or not it can be noted.
+            let _ = books.store.record_fact(&self.party, EventKind::WriteRefused, target.as_ref(), &detail);
+            books.refused.push(refused);
         }
         ruling
     }
@@ -164,12 +279,19 @@ impl Guard for StoreGuard {
         self.ignored.contains(path)
     }
 
+    /// Whoever holds the whole tree may move it, and `HEAD` with it.
+    fn unlocks(&self, path: &Path) -> bool {
+        let is_head = path == self.scope.git_dir().join("HEAD");
+        is_head && self.desk.lock().is_ok_and(|mut books| self.holds_everything(&mut books))
+    }
+
     fn judge_start(&self, start: &Start<'_>) -> Ruling {
-        if start.program != "git" {
+        if start.program != "git" || self.is_mala(start.pid) {
             return Ruling::Allow;
         }
         let folder = Path::new("/proc").join(start.pid.to_string()).join("cwd");
-        let Some(objection) = git::objection(start.args, |path| folder.join(path).exists()) else {
+        let Some(objection) = mala_agents::git::objection(start.args, |path| folder.join(path).exists())
+        else {
             return Ruling::Allow;
         };
         let Ok(mut books) = self.desk.lock() else { return refuse("mala failed; start the agent again") };
@@ -178,9 +300,21 @@ impl Guard for StoreGuard {
         }
         let args: Vec<_> = start.args.iter().map(|arg| plain(arg.display())).collect();
         let what = args.join(" ");
+        let detail = json!({ "command": what, "said": objection.to_string() });
+        let _ = books.store.record_fact(&self.party, EventKind::CommandRefused, None, &detail);
         books.refused.push(Refused { program: "git".to_owned(), what: what.clone() });
-        refuse(&format!("`{what}` is refused in a shared checkout: {objection}"))
+        refuse(&objection.to_string())
     }
+
+    fn hold(&self, start: &Start<'_>) -> Option<Box<dyn Hold>> {
+        Some(Box::new(self.turns.of(start)?))
+    }
+}
+
+/// True for a process below this supervisor.
+fn is_in_tree(pid: u32) -> bool {
+    let own = std::process::id();
+    Process::find(pid).is_some_and(|process| process.ancestors().any(|ancestor| ancestor.pid == own))
 }
 
 fn key(path: &Path) -> Key {

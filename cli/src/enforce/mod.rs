@@ -1,10 +1,14 @@
 //! Ownership made physical: what the kernel tier asks, answered from the store.
 
-mod git;
+mod drain;
 mod guard;
 mod ignored;
+mod turns;
 
-pub(crate) use guard::{Refused, StoreGuard};
+pub(crate) use drain::drain;
+pub(crate) use guard::{Lost, Refused, StoreGuard};
+pub(crate) use ignored::Ignored;
+pub(crate) use turns::{TurnRules, Turns, command_line, no_turn, waiting_for, want};
 
 use mala_core::Scope;
 use mala_sandbox::Jail;

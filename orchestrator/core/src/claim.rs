@@ -78,9 +78,11 @@ pub struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// The rule that all of mala rests on: two agents, overlapping targets, and not both merely sharing.
+    /// The rule that all of mala rests on: two agents, overlapping targets, and not both merely sharing. A name is held
+    /// by one process for one command, so there even an agent excludes itself.
     pub fn excludes(&self, other: &Claim<'_>) -> bool {
-        self.agent != other.agent && self.mode.excludes(other.mode) && self.overlaps(other)
+        let are_two = self.agent != other.agent || matches!(self.target, Target::Name(_));
+        are_two && self.mode.excludes(other.mode) && self.overlaps(other)
     }
 
     /// Whether some file or name is claimed by both.

@@ -4,9 +4,13 @@
 //! file system how a path resolves. Storage, processes and time reach the rules through the ports in
 //! [`ports`]; nothing in this crate prints, spawns or remembers.
 
+pub mod ask;
 pub mod claim;
+pub mod guarded;
+pub mod issue;
 pub mod key;
 pub mod lock;
+pub mod message;
 pub mod name;
 pub mod owner;
 pub mod pattern;
@@ -14,10 +18,14 @@ pub mod ports;
 pub mod scope;
 pub mod time;
 
+pub use ask::{Ask, AskId, AskState, Urgency};
 pub use claim::{Claim, Target, Want};
+pub use guarded::{CommandPattern, CommandPatternError};
+pub use issue::{Attempt, AttemptId, AttemptState, Issue, Note, Priority, Run};
 pub use key::Key;
 pub use lock::{Conflict, Fence, Lease, Lock, LockId, Mode};
-pub use name::{AgentId, IssueId, LockName, NameError, RunId};
+pub use message::{Message, MessageId, Who};
+pub use name::{AgentId, IssueId, IssueWord, LockName, NameError, PersonId, RunId, ThreadId};
 pub use owner::{Life, Owner};
 pub use pattern::{Pattern, PatternError};
 pub use scope::Scope;

@@ -98,6 +98,11 @@ impl Lock {
     pub fn claim(&self) -> Claim<'_> {
         Claim { target: &self.target, aliases: &self.aliases, mode: self.mode, agent: &self.agent }
     }
+
+    /// True for a lock on a name, such as the test mutex.
+    pub fn is_named(&self) -> bool {
+        matches!(self.target, Target::Name(_))
+    }
 }
 
 /// Why one wanted target was not granted: somebody else's lock.

@@ -88,8 +88,21 @@ names! {
     IssueId = "issue id";
     /// One `mala run`.
     RunId = "run id";
+    /// Somebody at a keyboard.
+    PersonId = "person's name";
+    /// A tracker's own word: a status, a kind or a label.
+    IssueWord = "word";
+    /// What messages belong together: an issue's id, or anything.
+    ThreadId = "thread";
     /// A lock on something that is not a file, such as `test`.
     LockName = "lock name";
+}
+
+impl LockName {
+    /// The mutex that test commands take turns under.
+    pub fn test() -> Self {
+        Self("test".to_owned())
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use thiserror::Error;
 
 /// Name of the folder inside git's common folder that holds everything mala remembers.
 const STATE_FOLDER: &str = "mala";
+const WORK_FOLDER: &str = "mala-work";
 
 /// Why a folder has no scope.
 #[derive(Debug, Error)]
@@ -78,6 +79,12 @@ impl Scope {
     /// Where mala keeps its state. All linked worktrees of a repository share it.
     pub fn state_dir(&self) -> PathBuf {
         self.common_dir.join(STATE_FOLDER)
+    }
+
+    /// Where commands of agents make folders for a moment: drafts of commits, snapshots. Unlike the state, agents may
+    /// write here, so nothing in it is believed.
+    pub fn work_dir(&self) -> PathBuf {
+        self.common_dir.join(WORK_FOLDER)
     }
 
     /// Git's common folder, canonical.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::Hold;
+
 /// What a tree of processes is kept in.
 #[derive(Debug, Clone)]
 pub struct Jail {
@@ -30,10 +32,21 @@ pub trait Guard: Send + Sync {
     /// while the agent runs, or hard links between both kinds could be missed.
     fn is_exempt(&self, path: &Path) -> bool;
 
+    /// True if this protected path, absolute, may be changed just now after all.
+    fn unlocks(&self, _path: &Path) -> bool {
+        false
+    }
+
     /// May this program start? For programs whose whole purpose can be told from their arguments. Whatever the answer,
     /// each of its changes is judged, so a caller that swaps the arguments in the last moment has gained nothing.
     fn judge_start(&self, _start: &Start<'_>) -> Ruling {
         Ruling::Allow
+    }
+
+    /// Must this program wait for its turn? Asked when it may start. Dropped without further calls if it does not start,
+    /// or if it descends from one that has had its turn and still runs: that one would wait for itself.
+    fn hold(&self, _start: &Start<'_>) -> Option<Box<dyn Hold>> {
+        None
     }
 }
 
@@ -126,7 +139,15 @@ pub enum Unsupported {
     Untested(String),
 }
 
-/// How the first process of a tree ended.
+/// A process that can write to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Writer {
+    pub pid: u32,
+    /// The program's short name, as `ps` shows it.
+    pub program: String,
+}
+
+/// How a process ended: the first of a tree, or one that was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exit {
     /// Its exit code, unless a signal ended it.

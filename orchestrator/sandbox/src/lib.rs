@@ -33,7 +33,9 @@
 //!
 //! *The broker performs* is the point: it acts on the descriptors it has judged and hands the opened file to the caller.
 //! If it merely let the call continue, another thread could swap the path, the folder or a link between the check and the
-//! use. Where the kernel performs, that race exists, but whoever wins it meets Landlock.
+//! use. Where the kernel performs, that race exists, but whoever wins it meets Landlock. Landlock is not asked about
+//! truncation, which would make it look at every read: what truncates a file without opening it for writing is
+//! performed by the broker everywhere, and so is `openat2`, whose flags the kernel would read again.
 //!
 //! What a program does with a descriptor is not looked at: `write`, `mmap` and `ftruncate` need one that was opened for
 //! writing, and that open was judged. Inherited descriptors are closed, and standard streams into the tree refused.
@@ -42,6 +44,25 @@
 //! looked up when a file with several is about to change, and the guard is asked about all names in the tree.
 //! Second mounts of the tree are mapped back to it. Renames and links between inside and outside, or between
 //! files that need a lock and files that do not, answer `EXDEV`: programs then copy.
+//!
+//! # Turns
+//!
+//! A guard can make a program wait for its turn ([`Guard::hold`]). The program is recognized when it is about to
+//! start, but held when it has been loaded, at its first steps: by then whoever started it has its answer, so neither a
+//! parent in `vfork` nor an event loop nor a time limit is held up. While it waits it can be killed as usual. [`Hold`] learns
+//! how it ended, signals included, and can have its output copied into a log ([`Held::capture`]).
+//!
+//! A program that has had its turn, and all that descends from it, never waits again while it lives, or nested commands
+//! would wait for each other. Descent is told by a mark that processes inherit, a limit that the kernel keeps
+//! but does not enforce, so it also holds for daemons whose parents are gone.
+//!
+//! Turns are for honest programs. One that renames itself, or that swaps its arguments while it starts, does not wait; what it
+//! changes is judged all the same.
+//!
+//! # Who still writes
+//!
+//! A descriptor outlives the lock it was opened under. [`has_writers`] asks the kernel whether anybody can still write to a
+//! file, [`writers`] finds out who.
 //!
 //! # Life and death
 //!
@@ -58,19 +79,26 @@
 //! - An existing hard link outside the tree to a file inside can be written in a race, if a program knows it and swaps
 //!   names at the right moment. The sandbox never lets a program make such a link.
 //! - As root it holds, but root has ways to change files without naming them: run agents as an ordinary user.
+//! - Output that a program leaves in its pipe when a signal kills it may be overtaken by what its parent prints next, while
+//!   it is copied into a log. On kernels that tell no exit status through a handle (Linux 6.15 does), the status of a
+//!   program that is collected at once can be missing.
 //! - A call that a signal interrupts before the broker has received it fails with `EINTR` in programs that asked for
 //!   that. It has not run, and running it again is right.
 //! - `sudo` and other programs with the set-user-id bit gain nothing inside, and programs that sandbox themselves with
 //!   namespaces or Landlock are told that there is no such thing.
 
 mod guard;
+mod hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod linux;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod other;
 
-pub use guard::{Action, Attempt, Exit, Guard, Jail, Ruling, SandboxError, Start, Support, Unsupported};
+pub use guard::{
+    Action, Attempt, Exit, Guard, Jail, Ruling, SandboxError, Start, Support, Unsupported, Writer,
+};
+pub use hold::Hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub use linux::{probe, run};
+pub use linux::{Capture, Held, has_writers, probe, run, writers};
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-pub use other::{probe, run};
+pub use other::{Capture, Held, has_writers, probe, run, writers};

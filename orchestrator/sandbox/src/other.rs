@@ -1,9 +1,14 @@
 //! Systems without a kernel tier.
 
+use std::convert::Infallible;
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::{Exit, Guard, Jail, SandboxError, Support, Unsupported};
+use crate::{Exit, Guard, Jail, SandboxError, Support, Unsupported, Writer};
 
 /// What may be enforced here: nothing.
 pub fn probe() -> Result<Support, Unsupported> {
@@ -13,4 +18,56 @@ pub fn probe() -> Result<Support, Unsupported> {
 /// Starts nothing: a program that is not watched must not run as if it were.
 pub fn run(_jail: &Jail, _guard: Arc<dyn Guard>, _command: Command) -> Result<Exit, SandboxError> {
     probe().map_err(SandboxError::from).map(|_never| Exit { code: None, signal: None })
+}
+
+/// Nobody can be found who writes to `path`.
+pub fn has_writers(_path: &Path) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Nobody can be found who writes to `path`.
+pub fn writers(_path: &Path) -> Vec<Writer> {
+    Vec::new()
+}
+
+/// A program that waits: there is none.
+#[derive(Debug)]
+pub struct Held(Infallible);
+
+impl Held {
+    /// The process's number.
+    pub fn pid(&self) -> u32 {
+        match self.0 {}
+    }
+
+    /// When the process began, in clock ticks after the machine's start.
+    pub fn start_time(&self) -> u64 {
+        match self.0 {}
+    }
+
+    /// A handle that becomes readable when the process ends.
+    pub fn process(&self) -> BorrowedFd<'_> {
+        match self.0 {}
+    }
+
+    /// Begins to copy what the program prints into `log`.
+    pub fn capture(&self, _log: File) -> io::Result<Option<Capture>> {
+        match self.0 {}
+    }
+
+    /// Writes one line to the program's standard error.
+    pub fn tell(&self, _message: &str) {
+        match self.0 {}
+    }
+}
+
+/// A program's output, on its way into a file: there is none.
+#[derive(Debug)]
+pub struct Capture(Infallible);
+
+impl Capture {
+    /// Ends the log.
+    pub fn finish(self) -> io::Result<()> {
+        match self.0 {}
+    }
 }

@@ -1,6 +1,8 @@
 //! Agents: the sessions that ask for locks.
 
-use mala_core::{AgentId, IssueId, Life, RunId, Timestamp};
+use std::time::Duration;
+
+use mala_core::{AgentId, IssueId, Life, Lock, Owner, RunId, Timestamp};
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::json;
 
@@ -10,7 +12,10 @@ use crate::error::{Fault, Result, StoreError};
 use crate::events::EventKind;
 use crate::request::Party;
 use crate::rows;
-use crate::view::View;
+use crate::view::{Standing, View};
+
+/// Signs of life closer together than this are noted once.
+const SEEN_EVERY: Duration = Duration::from_secs(15);
 
 /// One session, running or ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +30,43 @@ impl Store {
     /// Makes an agent known without locking anything.
     pub fn register(&mut self, party: &Party) -> Result<()> {
         self.write(|change| change.enroll(party))
+    }
+
+    /// Makes a client's session known: everything below its process acts as this agent, whatever it says.
+    pub fn register_session(&mut self, party: &Party, profile: &str) -> Result<()> {
+        self.write(|change| {
+            change.enroll(party)?;
+            let sql = "UPDATE agent SET profile = ?3 WHERE scope = ?1 AND name = ?2 AND profile IS NOT ?3";
+            let row = params![change.scope, party.agent.as_str(), profile];
+            change.sql.prepare_cached(sql)?.execute(row)?;
+            Ok(())
+        })
+    }
+
+    /// The session that the first of these processes belongs to that has one.
+    pub fn session_among(&mut self, processes: &[Owner]) -> Result<Option<Party>> {
+        self.read(|view| {
+            for process in processes {
+                if let Some(party) = view.session_of(process)? {
+                    return Ok(Some(party));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// Notes a sign of life of an agent that asks the store for nothing.
+    pub fn note_activity(&mut self, agent: &AgentId) -> Result<()> {
+        let is_old = |seen: Timestamp, now: Timestamp| now.since(seen) >= SEEN_EVERY;
+        let known =
+            self.read(|view| Ok(view.party_seen(agent)?.filter(|(_, seen)| is_old(*seen, view.now))))?;
+        if known.is_some() { self.write(|change| change.see(agent)) } else { Ok(()) }
+    }
+
+    /// An agent says goodbye: its files and patterns are free, and so is its name. Returns what it held. Named locks stay
+    /// with the command that runs under them. An agent that nobody knows has left already.
+    pub fn leave(&mut self, agent: &AgentId) -> Result<Vec<Lock>> {
+        self.write(|change| change.leave(agent))
     }
 }
 
@@ -41,12 +83,32 @@ impl View<'_> {
         Ok(agents.collect::<std::result::Result<_, _>>()?)
     }
 
+    fn session_of(&self, process: &Owner) -> std::result::Result<Option<Party>, Fault> {
+        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time
+             FROM process p JOIN agent a ON a.root = p.id
+             WHERE p.pid = ?1 AND p.start_time = ?2 AND p.boot_id = ?3 AND p.host = ?4
+               AND a.scope = ?5 AND a.profile IS NOT NULL";
+        let start_time = i64::from_ne_bytes(process.start_time.to_ne_bytes());
+        let row = params![process.pid, start_time, process.boot_id, process.host, self.scope];
+        Ok(self.sql.prepare_cached(sql)?.query_row(row, party).optional()?)
+    }
+
     /// Who is behind the name, running or not.
     pub(crate) fn party(&self, name: &AgentId) -> std::result::Result<Option<Party>, Fault> {
-        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time
+        Ok(self.party_seen(name)?.map(|(party, _)| party))
+    }
+
+    /// The same, and when it last asked for something.
+    pub(crate) fn party_seen(
+        &self,
+        name: &AgentId,
+    ) -> std::result::Result<Option<(Party, Timestamp)>, Fault> {
+        let sql =
+            "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, a.seen_at
              FROM agent a LEFT JOIN process p ON p.id = a.root WHERE a.scope = ?1 AND a.name = ?2";
         let mut statement = self.sql.prepare_cached(sql)?;
-        Ok(statement.query_row(params![self.scope, name.as_str()], party).optional()?)
+        let known = |row: &Row<'_>| Ok((party(row)?, rows::timestamp(row, 8)?));
+        Ok(statement.query_row(params![self.scope, name.as_str()], known).optional()?)
     }
 
     pub(crate) fn must_know(&self, agent: &AgentId) -> std::result::Result<Party, Fault> {
@@ -67,27 +129,29 @@ fn party(row: &Row<'_>) -> rusqlite::Result<Party> {
 impl Change<'_> {
     /// Notes who is there. A name belongs to the process that used it first, for as long as that lives.
     pub(crate) fn enroll(&mut self, party: &Party) -> std::result::Result<(), Fault> {
-        let known = self.party(&party.agent)?;
+        let known = self.party_seen(&party.agent)?;
         let issue = party.issue.as_ref().map(IssueId::as_str);
         let run = party.run.as_ref().map(RunId::as_str);
         match known {
-            Some(known) if known == *party => return Ok(()),
-            Some(known) if self.life(&known.owner) != Life::Dead => {
+            Some((known, seen_at)) if known == *party || self.life(&known.owner) != Life::Dead => {
+                if self.now.since(seen_at) >= SEEN_EVERY {
+                    self.see(&party.agent)?;
+                }
+                if known == *party {
+                    return Ok(());
+                }
                 let sql = "UPDATE agent SET issue = coalesce(?3, issue), run = coalesce(?4, run)
                      WHERE scope = ?1 AND name = ?2 AND (issue IS NOT coalesce(?3, issue) OR run IS NOT coalesce(?4, run))";
                 let row = params![self.scope, party.agent.as_str(), issue, run];
                 self.sql.prepare_cached(sql)?.execute(row)?;
                 return Ok(());
             }
-            Some(_) => {
-                let sql = "DELETE FROM agent WHERE scope = ?1 AND name = ?2";
-                self.sql.prepare_cached(sql)?.execute(params![self.scope, party.agent.as_str()])?;
-            }
+            Some(_) => self.forget(&party.agent)?,
             None => {}
         }
         let process = self.process_row(&party.owner)?;
-        let sql = "INSERT INTO agent (scope, name, root, issue, run, supervised, since)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let sql = "INSERT INTO agent (scope, name, root, issue, run, supervised, since, seen_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
         let since = self.now.as_millis();
         let row = params![self.scope, party.agent.as_str(), process, issue, run, party.supervised, since];
         self.sql.prepare_cached(sql)?.execute(row)?;
@@ -98,5 +162,33 @@ impl Change<'_> {
             &json!({ "pid": party.owner.pid, "host": party.owner.host }),
         )?;
         Ok(())
+    }
+
+    /// Notes a sign of life.
+    fn see(&mut self, agent: &AgentId) -> std::result::Result<(), Fault> {
+        let sql = "UPDATE agent SET seen_at = ?3 WHERE scope = ?1 AND name = ?2";
+        self.sql.prepare_cached(sql)?.execute(params![self.scope, agent.as_str(), self.now.as_millis()])?;
+        Ok(())
+    }
+
+    pub(crate) fn leave(&mut self, agent: &AgentId) -> std::result::Result<Vec<Lock>, Fault> {
+        let Some(party) = self.party(agent)? else { return Ok(Vec::new()) };
+        let mut locks = self.locks_of(agent)?;
+        locks.retain(|lock| !lock.is_named() || self.standing(lock) != Standing::Held);
+        for lock in &locks {
+            let kind = EventKind::end_of(self.standing(lock)).unwrap_or(EventKind::LockReleased);
+            self.remove_lock(lock, kind)?;
+        }
+        self.withdraw_asks_of(agent)?;
+        self.record(EventKind::AgentLeft, &party, None, &json!({ "locks": locks.len() }))?;
+        self.forget(agent)?;
+        self.hand_over()?;
+        Ok(locks)
+    }
+
+    fn forget(&mut self, agent: &AgentId) -> std::result::Result<(), Fault> {
+        let sql = "DELETE FROM agent WHERE scope = ?1 AND name = ?2";
+        self.sql.prepare_cached(sql)?.execute(params![self.scope, agent.as_str()])?;
+        self.forget_notices(agent)
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Change<'s> {
     view: View<'s>,
     wake_dir: &'s Path,
     to_wake: BTreeSet<String>,
+    /// Locks that ended or moved, and whose asks are not settled yet.
+    pub(crate) ended_locks: Vec<String>,
     // Declared last: the turn passes on only after the transaction has ended.
     _turn: Turn<'s>,
 }
@@ -40,14 +42,15 @@ impl<'s> Deref for Change<'s> {
 
 impl<'s> Change<'s> {
     pub(crate) fn new(view: View<'s>, wake_dir: &'s Path, turn: Turn<'s>) -> Self {
-        Self { view, wake_dir, to_wake: BTreeSet::new(), _turn: turn }
+        Self { view, wake_dir, to_wake: BTreeSet::new(), ended_locks: Vec::new(), _turn: turn }
     }
 
     pub(crate) fn wake_dir(&self) -> &'s Path {
         self.wake_dir
     }
 
-    pub(crate) fn commit(self) -> Result<(), Fault> {
+    pub(crate) fn commit(mut self) -> Result<(), Fault> {
+        self.settle_asks()?;
         for waiter in &self.to_wake {
             wake::ring(self.wake_dir, waiter);
         }
@@ -127,8 +130,7 @@ impl<'s> Change<'s> {
             lease: Lease::starting(self.now, request.ttl),
             reason: request.reason.clone(),
         };
-        let detail =
-            json!({ "mode": lock.mode, "expires_at": lock.lease.expires_at, "waited_ms": waited_ms });
+        let detail = json!({ "mode": lock.mode, "expires_at": lock.lease.expires_at, "waited_ms": waited_ms, "reason": lock.reason });
         lock.fence = mala_core::Fence(self.record_lock(EventKind::LockAcquired, &lock, &detail)?);
         let sql =
             "INSERT INTO lock (scope, kind, path, agent, id, mode, issue, run, owner, supervised, fence,
@@ -200,8 +202,10 @@ impl<'s> Change<'s> {
 
     /// Removes a lock and says so. Waiters are not served yet: that is [`Change::hand_over`], once for all removals.
     pub(crate) fn remove_lock(&mut self, lock: &Lock, kind: EventKind) -> Result<(), Fault> {
+        self.end_tenure(lock)?;
         self.delete_lock_row(lock)?;
         self.record_end(kind, lock)?;
+        self.ended_locks.push(lock.id.0.clone());
         self.wake_watchers_of(&lock.id.0)
     }
 

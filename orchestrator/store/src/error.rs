@@ -7,6 +7,11 @@ use mala_core::{AgentId, Target};
 use rusqlite::ErrorCode;
 use thiserror::Error;
 
+use crate::ask_types::AskError;
+use crate::issue_types::IssueError;
+use crate::journal_types::JournalError;
+use crate::messages::MessageError;
+
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 #[derive(Debug, Error)]
@@ -35,10 +40,20 @@ pub enum StoreError {
     AgentGone { agent: AgentId },
     #[error("`{agent}` keeps `{kept}`, which overlaps `{moved}`: hand over both or neither")]
     StillHeld { agent: AgentId, kept: Box<Target>, moved: Box<Target> },
+    #[error("`{kind}` cannot be told to the store: it says so itself when it makes it so")]
+    NotAFact { kind: &'static str },
     #[error("no process with pid {pid} is running")]
     NoProcess { pid: u32 },
     #[error("this would make agents wait for each other: {}", show_circle(.circle))]
     Deadlock { circle: Vec<AgentId> },
+    #[error(transparent)]
+    Issue(#[from] IssueError),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    #[error(transparent)]
+    Message(#[from] MessageError),
     #[error("the store `{}` failed", .path.display())]
     Sql {
         path: PathBuf,
@@ -118,6 +133,19 @@ impl From<StoreError> for Fault {
         Self::Store(error)
     }
 }
+
+/// What a caller is refused, as the end of a transaction.
+macro_rules! faults {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Fault {
+            fn from(error: $error) -> Self {
+                Self::Store(error.into())
+            }
+        }
+    )*};
+}
+
+faults!(AskError, IssueError, JournalError, MessageError);
 
 impl Fault {
     pub(crate) fn at(self, path: &Path) -> StoreError {

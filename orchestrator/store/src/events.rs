@@ -1,13 +1,14 @@
 //! The event log: one row per fact, written in the transaction that made it true.
 
-use mala_core::{AgentId, IssueId, Lock, LockId, RunId, Target, Timestamp};
+use mala_core::{AgentId, IssueId, Lock, LockId, RunId, Target, Timestamp, Who};
 use rusqlite::{Row, params};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::Store;
 use crate::change::Change;
-use crate::error::{Fault, Result};
+use crate::error::{Fault, Result, StoreError};
+use crate::notices::About;
 use crate::request::Party;
 use crate::rows;
 use crate::view::{Standing, View};
@@ -47,9 +48,68 @@ event_kinds! {
     WaitAbandoned = "wait.abandoned",
     /// The wait would have closed a circle.
     WaitRefused = "wait.refused",
+    AgentLeft = "agent.left",
+    /// Taken from its holder for somebody who asked.
+    LockTaken = "lock.taken",
+    AskMade = "ask.made",
+    /// Asked again, and more urgently.
+    AskRaised = "ask.raised",
+    AskDeferred = "ask.deferred",
+    AskReleased = "ask.released",
+    AskTaken = "ask.taken",
+    AskMoot = "ask.moot",
+    AskCancelled = "ask.cancelled",
+    AskOverdue = "ask.overdue",
+    MessageSent = "message.sent",
+    MessageAcked = "message.acked",
+    IssueAdded = "issue.added",
+    IssueNoted = "issue.noted",
+    IssueLabelled = "issue.labelled",
+    /// It needs another issue from now on.
+    IssueLinked = "issue.linked",
+    IssuesImported = "issues.imported",
+    IssueClaimed = "issue.claimed",
+    IssueClosed = "issue.closed",
+    IssueReopened = "issue.reopened",
+    RunStarted = "run.started",
+    RunEnded = "run.ended",
+    AttemptAdvanced = "attempt.advanced",
+    AttemptFinished = "attempt.finished",
+    SessionStarted = "session.started",
+    SessionEnded = "session.ended",
+    /// The kernel or a hook kept an agent from changing a file.
+    WriteRefused = "write.refused",
+    /// A file was changed by somebody who did not hold it, and an audit found it.
+    WriteForeign = "write.foreign",
+    /// A lock ended while its file was still open for writing.
+    LockLost = "lock.lost",
+    CommandRefused = "command.refused",
+    TestStarted = "test.started",
+    TestEnded = "test.ended",
+    GatePassed = "gate.passed",
+    GateFailed = "gate.failed",
+    CommitMade = "commit.made",
 }
 
 impl EventKind {
+    /// True for what others tell the store. Everything else the store says itself, when it makes it so.
+    pub fn is_fact(self) -> bool {
+        matches!(
+            self,
+            Self::SessionStarted
+                | Self::SessionEnded
+                | Self::WriteRefused
+                | Self::WriteForeign
+                | Self::LockLost
+                | Self::CommandRefused
+                | Self::TestStarted
+                | Self::TestEnded
+                | Self::GatePassed
+                | Self::GateFailed
+                | Self::CommitMade
+        )
+    }
+
     /// How a lock ends that nobody released.
     pub(crate) fn end_of(standing: Standing) -> Option<Self> {
         match standing {
@@ -58,6 +118,15 @@ impl EventKind {
             Standing::Orphaned => Some(Self::LockOrphaned),
         }
     }
+}
+
+/// What an event's path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetKind {
+    File,
+    Pattern,
+    Name,
 }
 
 /// One fact from the log.
@@ -71,6 +140,8 @@ pub struct Event {
     pub run: Option<String>,
     pub lock: Option<String>,
     pub path: Option<String>,
+    /// What the path is; not known of old events.
+    pub target: Option<TargetKind>,
     pub detail: Value,
 }
 
@@ -98,11 +169,43 @@ impl Store {
         let found = self.events(&EventFilter { after: Some(seq - 1), ..EventFilter::default() })?;
         Ok(found.into_iter().next().filter(|event| event.seq == seq))
     }
+
+    /// Notes something that happened to an agent outside the store. Returns the event's number.
+    pub fn record_fact(
+        &mut self,
+        party: &Party,
+        kind: EventKind,
+        target: Option<&Target>,
+        detail: &Value,
+    ) -> Result<i64> {
+        if !kind.is_fact() {
+            return Err(StoreError::NotAFact { kind: kind.as_str() });
+        }
+        self.write(|change| {
+            let event = change.record(kind, party, target, detail)?;
+            if kind == EventKind::WriteRefused
+                && let Some(file @ Target::File(_)) = target
+            {
+                change.notify(&party.agent, About::Refused(file), event)?;
+            }
+            Ok(event)
+        })
+    }
+
+    /// What happened to an agent besides its locks, oldest first.
+    pub fn facts(
+        &mut self,
+        agent: &AgentId,
+        kinds: &[EventKind],
+        since: Option<Timestamp>,
+    ) -> Result<Vec<Event>> {
+        self.read(|view| view.facts(agent, kinds, since))
+    }
 }
 
 impl View<'_> {
     fn events(&self, filter: &EventFilter) -> std::result::Result<Vec<Event>, Fault> {
-        let sql = "SELECT seq, at, kind, agent, issue, run, lock, path, detail FROM event
+        let sql = "SELECT seq, at, kind, agent, issue, run, lock, path, detail, target FROM event
              WHERE scope = ?1 AND seq > ?2 AND at >= ?3 AND (?4 IS NULL OR agent = ?4)
                AND (?5 IS NULL OR kind = ?5) AND (?6 IS NULL OR lock = ?6)
              ORDER BY seq DESC LIMIT ?7";
@@ -120,6 +223,31 @@ impl View<'_> {
         events.reverse();
         Ok(events)
     }
+
+    fn facts(
+        &self,
+        agent: &AgentId,
+        kinds: &[EventKind],
+        since: Option<Timestamp>,
+    ) -> std::result::Result<Vec<Event>, Fault> {
+        let sql = "SELECT seq, at, kind, agent, issue, run, lock, path, detail, target FROM event
+             WHERE scope = ?1 AND agent = ?2 AND lock IS NULL ORDER BY seq DESC";
+        let mut statement = self.sql.prepare_cached(sql)?;
+        let mut rows = statement.query(params![self.scope, agent.as_str()])?;
+        let mut facts = Vec::new();
+        while let Some(row) = rows.next()? {
+            // Events lie in the order of their times.
+            if since.is_some_and(|since| rows::timestamp(row, 1).is_ok_and(|at| at < since)) {
+                break;
+            }
+            let kind = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
+            if kinds.iter().any(|wanted| wanted.as_str() == kind) {
+                facts.push(event(row)?);
+            }
+        }
+        facts.reverse();
+        Ok(facts)
+    }
 }
 
 fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
@@ -134,14 +262,23 @@ fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
         run: row.get(5)?,
         lock: row.get(6)?,
         path: path.map(|bytes| mala_core::Key::from_stored(bytes).to_string()),
+        target: rows::target_kind(row, 9)?,
         detail: serde_json::from_str(&detail).unwrap_or(Value::String(detail)),
     })
+}
+
+/// Who works on what.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Work<'a> {
+    pub(crate) agent: Option<&'a AgentId>,
+    pub(crate) issue: Option<&'a IssueId>,
+    pub(crate) run: Option<&'a RunId>,
 }
 
 /// Whom and what an event is about.
 #[derive(Debug, Clone, Copy)]
 struct Subject<'a> {
-    agent: &'a AgentId,
+    agent: Option<&'a AgentId>,
     issue: Option<&'a IssueId>,
     run: Option<&'a RunId>,
     lock: Option<&'a LockId>,
@@ -158,7 +295,7 @@ impl Change<'_> {
         detail: &Value,
     ) -> std::result::Result<i64, Fault> {
         let (issue, run) = (party.issue.as_ref(), party.run.as_ref());
-        self.insert_event(kind, Subject { agent: &party.agent, issue, run, lock: None, target }, detail)
+        self.insert_event(kind, Subject { agent: Some(&party.agent), issue, run, lock: None, target }, detail)
     }
 
     /// Writes an event about a lock that exists or existed.
@@ -171,9 +308,54 @@ impl Change<'_> {
         let (issue, run, target) = (lock.issue.as_ref(), lock.run.as_ref(), Some(&lock.target));
         self.insert_event(
             kind,
-            Subject { agent: &lock.agent, issue, run, lock: Some(&lock.id), target },
+            Subject { agent: Some(&lock.agent), issue, run, lock: Some(&lock.id), target },
             detail,
         )
+    }
+
+    /// Writes an event about a lock that an agent did not cause by holding it.
+    pub(crate) fn record_about_lock(
+        &mut self,
+        kind: EventKind,
+        actor: &AgentId,
+        (lock, target): (&LockId, &Target),
+        detail: &Value,
+    ) -> std::result::Result<i64, Fault> {
+        let party = self.party(actor)?;
+        let issue = party.as_ref().and_then(|party| party.issue.as_ref());
+        let run = party.as_ref().and_then(|party| party.run.as_ref());
+        let about = Subject { agent: Some(actor), issue, run, lock: Some(lock), target: Some(target) };
+        self.insert_event(kind, about, detail)
+    }
+
+    /// Writes an event about something that an agent or a person did. A person is named in the detail.
+    pub(crate) fn record_by(
+        &mut self,
+        kind: EventKind,
+        who: &Who,
+        issue: Option<&IssueId>,
+        detail: &Value,
+    ) -> std::result::Result<i64, Fault> {
+        let run = match who {
+            Who::Agent(agent) => self.party(agent)?.and_then(|party| party.run),
+            Who::Person(_) => None,
+        };
+        let mut detail = detail.clone();
+        if let (Who::Person(person), Value::Object(fields)) = (who, &mut detail) {
+            fields.insert("person".into(), json!(person));
+        }
+        self.record_work(kind, Work { agent: who.agent(), issue, run: run.as_ref() }, &detail)
+    }
+
+    /// Writes an event about work on an issue or about a run.
+    pub(crate) fn record_work(
+        &mut self,
+        kind: EventKind,
+        work: Work<'_>,
+        detail: &Value,
+    ) -> std::result::Result<i64, Fault> {
+        let Work { agent, issue, run } = work;
+        self.insert_event(kind, Subject { agent, issue, run, lock: None, target: None }, detail)
     }
 
     pub(crate) fn record_end(&mut self, kind: EventKind, lock: &Lock) -> std::result::Result<i64, Fault> {
@@ -187,18 +369,19 @@ impl Change<'_> {
         about: Subject<'_>,
         detail: &Value,
     ) -> std::result::Result<i64, Fault> {
-        let sql = "INSERT INTO event (at, scope, kind, agent, issue, run, lock, path, detail)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let sql = "INSERT INTO event (at, scope, kind, agent, issue, run, lock, path, detail, target)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         self.sql.prepare_cached(sql)?.execute(params![
             self.now.as_millis(),
             self.scope,
             kind.as_str(),
-            about.agent.as_str(),
+            about.agent.map(AgentId::as_str),
             about.issue.map(IssueId::as_str),
             about.run.map(RunId::as_str),
             about.lock.map(|lock| lock.0.as_str()),
             about.target.map(Target::as_bytes),
             detail.to_string(),
+            about.target.map(rows::kind_of),
         ])?;
         Ok(self.sql.last_insert_rowid())
     }

@@ -81,6 +81,17 @@ impl Store {
         self.write(|change| change.release(agent, which))
     }
 
+    /// Gives exactly this lock back. False if it is not held any more, perhaps because its owner's end was noticed before.
+    pub fn release_one(&mut self, lock: &Lock) -> Result<bool> {
+        self.write(|change| {
+            let stored = change.lock_by_id(&lock.id.0)?.filter(|stored| stored.fence == lock.fence);
+            let Some(stored) = stored else { return Ok(false) };
+            change.remove_lock(&stored, EventKind::LockReleased)?;
+            change.hand_over()?;
+            Ok(true)
+        })
+    }
+
     /// Starts the leases anew.
     pub fn renew(&mut self, agent: &AgentId, which: &Which, ttl: Option<Duration>) -> Result<Renewed> {
         self.write(|change| change.renew(agent, which, ttl))
@@ -102,16 +113,21 @@ impl Change<'_> {
     }
 
     /// Takes everything the request wants, or says what stands in the way.
-    pub(crate) fn decide(&mut self, request: &Request) -> std::result::Result<Outcome, Fault> {
+    fn decide(&mut self, request: &Request) -> std::result::Result<Outcome, Fault> {
         self.enroll(&request.party)?;
         let conflicts = self.clear_the_way(request)?;
         if !conflicts.is_empty() {
             return Ok(Outcome::Refused(Refusal { cause: Cause::Held, conflicts }));
         }
+        Ok(Outcome::Granted(self.take(request)?))
+    }
+
+    /// Takes what nothing stands in the way of.
+    pub(crate) fn take(&mut self, request: &Request) -> std::result::Result<Vec<Lock>, Fault> {
         let locks = self.grant(request, None)?;
         // An agent that waits elsewhere may have taken what those ahead of it wait for.
         self.refuse_circle(&request.party.agent)?;
-        Ok(Outcome::Granted(locks))
+        Ok(locks)
     }
 
     /// Undoes the transaction if it has closed a circle of waits through this agent.
@@ -149,7 +165,7 @@ impl Change<'_> {
             .collect();
         let circle = match &refusal.cause {
             Cause::Deadlock(circle) => Some(circle),
-            Cause::Held | Cause::TimedOut => None,
+            Cause::Held | Cause::TimedOut | Cause::GivenUp => None,
         };
         let target =
             refusal.conflicts.first().map(|c| &c.want).or(request.wants.first()).map(|want| &want.target);
@@ -242,7 +258,8 @@ impl Change<'_> {
 
     /// Undoes the transaction if the giver keeps something that excludes what it gave away.
     fn refuse_overlap(&self, moved: &[Lock]) -> std::result::Result<(), Fault> {
-        for lock in moved {
+        // A name cannot overlap with anything but itself.
+        for lock in moved.iter().filter(|lock| !lock.is_named()) {
             let want = Want { target: lock.target.clone(), aliases: lock.aliases.clone(), mode: lock.mode };
             if let Some(Conflict { want, holder }) = self.conflicts(&lock.agent, &[want])?.pop() {
                 let (agent, kept, moved) = (holder.agent, Box::new(holder.target), Box::new(want.target));
@@ -252,7 +269,16 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn move_lock(&mut self, mut lock: Lock, heir: &Party, process: i64) -> std::result::Result<Lock, Fault> {
+    pub(crate) fn move_lock(
+        &mut self,
+        mut lock: Lock,
+        heir: &Party,
+        process: i64,
+    ) -> std::result::Result<Lock, Fault> {
+        if lock.agent != heir.agent {
+            self.end_tenure(&lock)?;
+            self.ended_locks.push(lock.id.0.clone());
+        }
         let detail = json!({ "from": lock.agent, "to": heir.agent, "fence_before": lock.fence });
         lock.agent = heir.agent.clone();
         lock.owner = heir.owner.clone();
@@ -298,7 +324,10 @@ impl Change<'_> {
     fn select(&self, agent: &AgentId, which: &Which) -> std::result::Result<Selected, Fault> {
         let mut selected = Selected::default();
         match which {
-            Which::All => selected.held = self.locks_of(agent)?,
+            Which::All => {
+                selected.held = self.locks_of(agent)?;
+                selected.held.retain(|lock| !lock.is_named());
+            }
             Which::These(wants) => {
                 for want in wants {
                     match self.own_lock(agent, want)? {
@@ -316,7 +345,7 @@ impl Change<'_> {
 }
 
 /// Whether `target` is the very thing wanted, by any of a file's names.
-fn is_named_by(target: &Target, want: &Want) -> bool {
+pub(crate) fn is_named_by(target: &Target, want: &Want) -> bool {
     *target == want.target || matches!(target, Target::File(key) if want.aliases.contains(key))
 }
 

@@ -85,6 +85,11 @@ pub fn session() -> Option<Process> {
     me.ancestors().find(|process| !process.is_wrapper())
 }
 
+/// Sleeps until the process has ended.
+pub fn wait_for_end(owner: &Owner) {
+    crate::wake::sleep_until_end_of(owner);
+}
+
 struct Machine {
     host: String,
     boot_id: String,

@@ -28,6 +28,8 @@ pub(crate) struct Waiter {
     pub(crate) seq: i64,
     pub(crate) id: String,
     pub(crate) request: Request,
+    /// What it does not hold already. Only that is a reason to stand behind somebody.
+    lacking: Vec<Want>,
     /// The process that sleeps. Not the owner of the locks to come, which may outlive it.
     pub(crate) waiting: Owner,
     pub(crate) since: Timestamp,
@@ -36,17 +38,34 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    fn agent(&self) -> &AgentId {
+    pub(crate) fn agent(&self) -> &AgentId {
         &self.request.party.agent
     }
 
-    fn excludes(&self, other: &Self) -> bool {
-        let (mine, theirs) = (self.agent(), other.agent());
-        self.request
-            .wants
-            .iter()
-            .any(|my| other.request.wants.iter().any(|their| my.claim(mine).excludes(&their.claim(theirs))))
+    /// Whether this waiter, if it came first, keeps the other one waiting.
+    pub(crate) fn holds_up(&self, other: &Self) -> bool {
+        self.excludes_any(other.agent(), &other.lacking)
     }
+
+    /// The same, but for names.
+    fn holds_up_on_files(&self, other: &Self) -> bool {
+        let files: Vec<Want> = other.lacking.iter().filter(|want| !is_name(&want.target)).cloned().collect();
+        self.excludes_any(other.agent(), &files)
+    }
+
+    /// Whether it stands against any of these wants of `agent`.
+    pub(crate) fn excludes_any(&self, agent: &AgentId, wants: &[Want]) -> bool {
+        let mine = || self.request.wants.iter();
+        wants.iter().any(|their| mine().any(|my| my.claim(self.agent()).excludes(&their.claim(agent))))
+    }
+}
+
+/// What somebody waits for.
+#[derive(Debug, Default)]
+struct Wants {
+    all: Vec<Want>,
+    /// Without what its agent holds already.
+    lacking: Vec<Want>,
 }
 
 /// What a waiter waits for next.
@@ -75,7 +94,8 @@ impl View<'_> {
         let mut waiters = statement.query_map([self.scope], waiter)?.collect::<Result<Vec<_>, _>>()?;
         let mut wants = self.wants_by_waiter()?;
         for waiter in &mut waiters {
-            waiter.request.wants = wants.remove(&waiter.seq).unwrap_or_default();
+            let wants = wants.remove(&waiter.seq).unwrap_or_default();
+            (waiter.request.wants, waiter.lacking) = (wants.all, wants.lacking);
         }
         Ok(waiters)
     }
@@ -94,22 +114,29 @@ impl View<'_> {
         }
     }
 
-    fn wants_by_waiter(&self) -> Result<HashMap<i64, Vec<Want>>, Fault> {
-        let sql = "SELECT kind, path, mode, alias_of, waiter FROM wanted
-             WHERE waiter IN (SELECT seq FROM waiter WHERE scope = ?1) ORDER BY alias_of IS NOT NULL, kind, path";
+    fn wants_by_waiter(&self) -> Result<HashMap<i64, Wants>, Fault> {
+        let sql = "SELECT w.kind, w.path, w.mode, w.alias_of, w.waiter, l.mode
+             FROM waiter q JOIN wanted w ON w.waiter = q.seq
+             LEFT JOIN lock l ON l.scope = q.scope AND l.kind = w.kind AND l.path = w.path AND l.agent = q.agent
+             WHERE q.scope = ?1 ORDER BY w.alias_of IS NOT NULL, w.kind, w.path";
         let mut statement = self.sql.prepare_cached(sql)?;
         let mut rows = statement.query([self.scope])?;
-        let mut by_waiter: HashMap<i64, Vec<Want>> = HashMap::new();
+        let mut by_waiter: HashMap<i64, Wants> = HashMap::new();
         while let Some(row) = rows.next()? {
-            let wants = by_waiter.entry(row.get(4)?).or_default();
+            let Wants { all, lacking } = by_waiter.entry(row.get(4)?).or_default();
             match row.get::<_, Option<Vec<u8>>>(3)? {
                 None => {
                     let (target, mode) = (rows::target(row, 0)?, rows::mode(row, 2)?);
-                    wants.push(Want { target, aliases: Vec::new(), mode });
+                    let want = Want { target, aliases: Vec::new(), mode };
+                    let own = row.get::<_, Option<i64>>(5)?.filter(|_| !is_name(&want.target));
+                    if own.is_none_or(|own| own < mode_number(mode)) {
+                        lacking.push(want.clone());
+                    }
+                    all.push(want);
                 }
                 Some(name) => {
                     let main = Target::File(Key::from_stored(name));
-                    if let Some(want) = wants.iter_mut().find(|want| want.target == main) {
+                    for want in all.iter_mut().chain(lacking).filter(|want| want.target == main) {
                         want.aliases.push(Key::from_stored(row.get(1)?));
                     }
                 }
@@ -120,19 +147,28 @@ impl View<'_> {
 
     /// The circle that `agent` is in, if any: each one waits for the next, the last for the first.
     pub(crate) fn circle_through(&self, agent: &AgentId) -> Result<Option<Vec<AgentId>>, Fault> {
-        let queue = self.waiters()?;
+        self.chain(&self.waiters()?, agent, agent)
+    }
+
+    /// How `from` waits for `to`, if it does: each one waits for the next, the last for `to`.
+    pub(crate) fn chain(
+        &self,
+        queue: &[Waiter],
+        from: &AgentId,
+        to: &AgentId,
+    ) -> Result<Option<Vec<AgentId>>, Fault> {
         let mut seen = HashSet::new();
-        let mut path = vec![agent.clone()];
-        let mut branches = vec![self.waits_for(&queue, agent)?];
+        let mut path = vec![from.clone()];
+        let mut branches = vec![self.waits_for(queue, from)?];
         while let Some(branch) = branches.last_mut() {
             match branch.pop() {
                 None => {
                     branches.pop();
                     path.pop();
                 }
-                Some(next) if next == *agent => return Ok(Some(path)),
+                Some(next) if next == *to => return Ok(Some(path)),
                 Some(next) if seen.insert(next.clone()) => {
-                    branches.push(self.waits_for(&queue, &next)?);
+                    branches.push(self.waits_for(queue, &next)?);
                     path.push(next);
                 }
                 Some(_) => {}
@@ -141,17 +177,20 @@ impl View<'_> {
         Ok(None)
     }
 
-    /// Everybody who must act before all of this agent's waits can end.
+    /// Everybody who must act before all of this agent's waits can end. Whoever holds a name never waits for anything, so
+    /// waits for names end by themselves and are no part of a circle.
     fn waits_for(&self, queue: &[Waiter], agent: &AgentId) -> Result<Vec<AgentId>, Fault> {
         let mut others = Vec::new();
         for (place, waiter) in queue.iter().enumerate() {
             if waiter.agent() != agent || !self.is_waiting(waiter) {
                 continue;
             }
-            let holders = self.conflicts(agent, &waiter.request.wants)?;
+            let is_file = |want: &&Want| !is_name(&want.target);
+            let files: Vec<Want> = waiter.request.wants.iter().filter(is_file).cloned().collect();
+            let holders = self.conflicts(agent, &files)?;
             others.extend(holders.into_iter().map(|conflict| conflict.holder.agent));
-            let ahead =
-                queue[..place].iter().filter(|earlier| earlier.excludes(waiter) && self.is_waiting(earlier));
+            let is_ahead = |earlier: &&Waiter| earlier.holds_up_on_files(waiter) && self.is_waiting(earlier);
+            let ahead = queue[..place].iter().filter(is_ahead);
             others.extend(ahead.map(|earlier| earlier.agent().clone()));
         }
         others.sort_unstable();
@@ -163,7 +202,7 @@ impl View<'_> {
     pub(crate) fn obstacle(&self, waiter: &Waiter) -> Result<Option<Obstacle>, Fault> {
         let queue = self.waiters()?;
         let is_ahead =
-            |other: &&Waiter| other.seq < waiter.seq && other.excludes(waiter) && self.is_waiting(other);
+            |other: &&Waiter| other.seq < waiter.seq && other.holds_up(waiter) && self.is_waiting(other);
         if let Some(ahead) = queue.iter().rev().find(is_ahead) {
             return Ok(Some(self.waiter_as_obstacle(ahead)));
         }
@@ -190,6 +229,10 @@ impl View<'_> {
     }
 }
 
+fn is_name(target: &Target) -> bool {
+    matches!(target, Target::Name(_))
+}
+
 fn waiter(row: &rusqlite::Row<'_>) -> rusqlite::Result<Waiter> {
     let party = Party {
         agent: rows::name(row, 2, AgentId::new)?,
@@ -203,6 +246,7 @@ fn waiter(row: &rusqlite::Row<'_>) -> rusqlite::Result<Waiter> {
         id: row.get(1)?,
         since: rows::timestamp(row, 6)?,
         request: Request { party, wants: Vec::new(), ttl: rows::duration(row, 7)?, reason: row.get(8)? },
+        lacking: Vec::new(),
         granted_at: row.get::<_, Option<i64>>(9)?.map(Timestamp::from_millis),
         waiting: rows::owner(row, 14)?,
         deadline: rows::timestamp(row, 18)?,
@@ -249,11 +293,18 @@ impl Change<'_> {
                 self.sql.prepare_cached(insert)?.execute(params![seq, kind, alias.as_bytes(), mode, path])?;
             }
         }
+        let mut lacking = Vec::new();
+        for want in &wants {
+            if !self.holds(&party.agent, want)? {
+                lacking.push(want.clone());
+            }
+        }
         let request = Request { wants, ..request.clone() };
         Ok(Waiter {
             seq,
             id: id.to_owned(),
             request,
+            lacking,
             waiting: me,
             since: self.now,
             deadline,
@@ -282,10 +333,25 @@ impl Change<'_> {
             }
             if !self.is_there(&waiter) {
                 self.abandon(&waiter)?;
-            } else if still_waiting.iter().any(|ahead| ahead.excludes(&waiter))
+            } else if still_waiting.iter().any(|ahead| ahead.holds_up(&waiter))
                 || !self.grant_waiter(&waiter)?
             {
                 still_waiting.push(waiter);
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves the agent's waits for what it was just handed, past those ahead: it would otherwise stand behind others who
+    /// now wait for it.
+    pub(crate) fn serve_first(&mut self, agent: &AgentId, handed: &Want) -> Result<(), Fault> {
+        for waiter in self.waiters()? {
+            let is_for_it = |want: &Want| want.claim(agent).overlaps(&handed.claim(agent));
+            if waiter.agent() == agent
+                && waiter.request.wants.iter().any(is_for_it)
+                && self.is_waiting(&waiter)
+            {
+                self.grant_waiter(&waiter)?;
             }
         }
         Ok(())

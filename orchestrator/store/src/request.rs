@@ -1,5 +1,6 @@
 //! What callers ask of the store and what they get back.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use mala_core::{AgentId, Conflict, IssueId, Key, Lock, Owner, RunId, Target, Want};
@@ -67,6 +68,22 @@ fn files(want: &Want) -> impl Iterator<Item = &Key> {
     name.into_iter().chain(&want.aliases)
 }
 
+/// How long to queue for what is held.
+#[derive(Debug, Clone, Copy)]
+pub struct Wait<'fd> {
+    pub longest: Duration,
+    /// The process on whose behalf one waits: once it has ended, so has the wait.
+    pub on_behalf_of: Option<BorrowedFd<'fd>>,
+    /// Say again what is in the way after this time, and whenever it is somebody else.
+    pub remind_every: Option<Duration>,
+}
+
+impl From<Duration> for Wait<'_> {
+    fn from(longest: Duration) -> Self {
+        Self { longest, on_behalf_of: None, remind_every: None }
+    }
+}
+
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -90,6 +107,8 @@ pub enum Cause {
     Held,
     /// The wait ended without success.
     TimedOut,
+    /// The process on whose behalf one waited has ended.
+    GivenUp,
     /// Waiting would close this circle: each agent waits for the next, the last one for the first.
     Deadlock(Vec<AgentId>),
 }
@@ -97,6 +116,7 @@ pub enum Cause {
 /// Which of an agent's locks an operation is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
+    /// All files and patterns. Names belong to the command that runs under them.
     All,
     These(Vec<Want>),
 }

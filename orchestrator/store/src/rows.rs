@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use mala_core::{
-    AgentId, Fence, Key, Lease, Lock, LockId, LockName, Mode, NameError, Owner, Pattern, Target, Timestamp,
+    AgentId, Fence, Key, Lease, Lock, LockId, LockName, Mode, NameError, Owner, Pattern, PersonId, Target,
+    Timestamp, Who,
 };
 use rusqlite::Row;
 use rusqlite::types::Type;
+
+use crate::events::TargetKind;
 
 /// The columns that [`lock`] reads, of `lock` joined with its owner's `process`.
 pub(crate) const LOCK_COLUMNS: &str = "l.id, l.kind, l.path, l.mode, l.agent, l.issue, l.run, l.supervised, l.fence, \
@@ -29,7 +32,7 @@ pub(crate) fn mode_number(mode: Mode) -> i64 {
 
 type Decoded<T> = rusqlite::Result<T>;
 
-fn bad<T>(column: usize, what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Decoded<T> {
+pub(crate) fn bad<T>(column: usize, what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Decoded<T> {
     Err(rusqlite::Error::FromSqlConversionFailure(column, Type::Null, what.into()))
 }
 
@@ -55,6 +58,17 @@ pub(crate) fn target(row: &Row<'_>, kind: usize) -> Decoded<Target> {
     }
 }
 
+/// What an event's path is, where that is known.
+pub(crate) fn target_kind(row: &Row<'_>, column: usize) -> Decoded<Option<TargetKind>> {
+    match row.get(column)? {
+        None => Ok(None),
+        Some(0) => Ok(Some(TargetKind::File)),
+        Some(1) => Ok(Some(TargetKind::Pattern)),
+        Some(2) => Ok(Some(TargetKind::Name)),
+        Some(other) => bad(column, format!("`{other}` is no kind of target")),
+    }
+}
+
 /// A name column; `make` is the name's constructor.
 pub(crate) fn name<T>(
     row: &Row<'_>,
@@ -71,6 +85,22 @@ pub(crate) fn optional_name<T>(
 ) -> Decoded<Option<T>> {
     let text: Option<String> = row.get(column)?;
     text.map(make).transpose().or_else(|error| bad(column, error))
+}
+
+pub(crate) fn who_number(who: &Who) -> i64 {
+    match who {
+        Who::Agent(_) => 0,
+        Who::Person(_) => 1,
+    }
+}
+
+/// An agent or a person, from its kind and its name, in neighbouring columns.
+pub(crate) fn who(row: &Row<'_>, kind: usize) -> Decoded<Who> {
+    match row.get::<_, i64>(kind)? {
+        0 => name(row, kind + 1, AgentId::new).map(Who::Agent),
+        1 => name(row, kind + 1, PersonId::new).map(Who::Person),
+        other => bad(kind, format!("`{other}` is neither an agent nor a person")),
+    }
 }
 
 /// An owner from `host, boot_id, pid, start_time`, starting at `column`.

@@ -13,102 +13,13 @@ use crate::error::{Result, StoreError};
 const APPLICATION_ID: i64 = 0x6d61_6c61;
 
 /// Times are milliseconds since 1970. Paths are bytes. Kinds: 0 file, 1 pattern, 2 name. Modes: 1 shared, 2 exclusive.
-const MIGRATIONS: &[&str] = &["
-    CREATE TABLE scope (
-        id   INTEGER PRIMARY KEY,
-        root BLOB NOT NULL UNIQUE
-    ) STRICT;
-
-    CREATE TABLE process (
-        id         INTEGER PRIMARY KEY,
-        pid        INTEGER NOT NULL,
-        start_time INTEGER NOT NULL,
-        boot_id    TEXT NOT NULL,
-        host       TEXT NOT NULL,
-        UNIQUE (pid, start_time, boot_id, host)
-    ) STRICT;
-
-    CREATE TABLE agent (
-        scope      INTEGER NOT NULL REFERENCES scope,
-        name       TEXT NOT NULL,
-        root       INTEGER NOT NULL REFERENCES process,
-        profile    TEXT,
-        issue      TEXT,
-        run        TEXT,
-        supervised INTEGER NOT NULL,
-        since      INTEGER NOT NULL,
-        PRIMARY KEY (scope, name)
-    ) STRICT, WITHOUT ROWID;
-
-    CREATE TABLE lock (
-        scope       INTEGER NOT NULL REFERENCES scope,
-        kind        INTEGER NOT NULL CHECK (kind IN (0, 1, 2)),
-        path        BLOB NOT NULL,
-        agent       TEXT NOT NULL,
-        id          TEXT NOT NULL UNIQUE,
-        mode        INTEGER NOT NULL CHECK (mode IN (1, 2)),
-        issue       TEXT,
-        run         TEXT,
-        owner       INTEGER NOT NULL REFERENCES process,
-        supervised  INTEGER NOT NULL,
-        fence       INTEGER NOT NULL,
-        acquired_at INTEGER NOT NULL,
-        ttl_ms      INTEGER NOT NULL CHECK (ttl_ms > 0),
-        expires_at  INTEGER NOT NULL,
-        reason      TEXT,
-        PRIMARY KEY (scope, kind, path, agent)
-    ) STRICT, WITHOUT ROWID;
-
-    -- Other names of hard-linked files that are held.
-    CREATE TABLE alias (
-        scope INTEGER NOT NULL,
-        path  BLOB NOT NULL,
-        lock  TEXT NOT NULL,
-        PRIMARY KEY (scope, path, lock)
-    ) STRICT, WITHOUT ROWID;
-
-    -- The queue: `seq` is the order of arrival. A granted waiter stays until it has learned of its luck.
-    CREATE TABLE waiter (
-        seq        INTEGER PRIMARY KEY,
-        id         TEXT NOT NULL UNIQUE,
-        scope      INTEGER NOT NULL REFERENCES scope,
-        agent      TEXT NOT NULL,
-        issue      TEXT,
-        run        TEXT,
-        owner      INTEGER NOT NULL REFERENCES process,
-        supervised INTEGER NOT NULL,
-        waiting    INTEGER NOT NULL REFERENCES process,
-        since      INTEGER NOT NULL,
-        deadline   INTEGER NOT NULL,
-        ttl_ms     INTEGER NOT NULL CHECK (ttl_ms > 0),
-        reason     TEXT,
-        watches    TEXT,
-        granted_at INTEGER
-    ) STRICT;
-
-    CREATE TABLE wanted (
-        waiter   INTEGER NOT NULL REFERENCES waiter,
-        kind     INTEGER NOT NULL CHECK (kind IN (0, 1, 2)),
-        path     BLOB NOT NULL,
-        mode     INTEGER NOT NULL CHECK (mode IN (1, 2)),
-        alias_of BLOB,
-        PRIMARY KEY (waiter, kind, path)
-    ) STRICT, WITHOUT ROWID;
-
-    -- The newest row is never deleted, so `seq` only grows; a lock's fence is the `seq` of its event.
-    CREATE TABLE event (
-        seq    INTEGER PRIMARY KEY,
-        at     INTEGER NOT NULL,
-        scope  INTEGER NOT NULL REFERENCES scope,
-        kind   TEXT NOT NULL,
-        agent  TEXT,
-        issue  TEXT,
-        run    TEXT,
-        lock   TEXT,
-        path   BLOB,
-        detail TEXT NOT NULL
-    ) STRICT;
-"];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/1_locks.sql"),
+    include_str!("migrations/2_facts.sql"),
+    include_str!("migrations/3_asks.sql"),
+    include_str!("migrations/4_messages.sql"),
+    include_str!("migrations/5_issues.sql"),
+];
 
 /// The schema this mala writes.
 pub const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -135,12 +46,14 @@ pub(crate) fn inspect(conn: &Connection, path: &Path) -> Result<Found> {
 }
 
 /// Version, application and whether there is anything at all: in one snapshot, because another process may be making
-/// the store at this moment.
+/// the store at this moment. The tables are looked at only where nothing else tells whose file it is.
 fn read(conn: &Connection) -> rusqlite::Result<(i64, i64, bool)> {
     let snapshot = conn.unchecked_transaction()?;
     let number = |sql: &str| snapshot.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let tables = number("SELECT count(*) FROM sqlite_schema")?;
-    Ok((number("PRAGMA user_version")?, number("PRAGMA application_id")?, tables == 0))
+    let (version, application) = (number("PRAGMA user_version")?, number("PRAGMA application_id")?);
+    let is_unmarked = version == 0 && application == 0;
+    let is_empty = is_unmarked && number("SELECT count(*) FROM sqlite_schema")? == 0;
+    Ok((version, application, is_empty))
 }
 
 /// Brings the store up to date. The caller holds the write turn, so nobody else does the same.
@@ -206,6 +119,23 @@ mod tests {
                 assert_eq!(inspect(&conn, dir.path()).unwrap(), Found::Current);
             }
         }
+    }
+
+    #[test]
+    fn events_of_locks_that_are_held_learn_what_their_path_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut conn = at_version(&dir.path().join("old"), 1);
+        let fill = "INSERT INTO scope VALUES (1, x'2f');
+             INSERT INTO process VALUES (1, 1, 1, 'b', 'h');
+             INSERT INTO lock VALUES (1, 1, CAST('src/**' AS BLOB), 'ann', 'held', 2, NULL, NULL, 1, 0, 1, 0, 1, 1, NULL);
+             INSERT INTO event VALUES (1, 0, 1, 'lock.acquired', 'ann', NULL, NULL, 'held', CAST('src/**' AS BLOB), '{}'),
+                 (2, 0, 1, 'lock.released', 'ann', NULL, NULL, 'gone', CAST('a' AS BLOB), '{}')";
+        conn.execute_batch(fill).unwrap();
+        migrate(&mut conn, dir.path()).unwrap();
+        let mut statement = conn.prepare("SELECT target FROM event ORDER BY seq").unwrap();
+        let targets: Vec<Option<i64>> =
+            statement.query_map([], |row| row.get(0)).unwrap().map(|target| target.unwrap()).collect();
+        assert_eq!(targets, [Some(1), None]);
     }
 
     #[test]

@@ -119,6 +119,7 @@ impl Change<'_> {
                 swept.waiters.push((waiter.id.clone(), waiter.request.party.agent.to_string()));
             }
             self.hand_over()?;
+            self.settle_asks()?;
         }
         self.enter_scope(home);
         swept.wake_files = self.stray_wake_files(self.wake_dir())?;
@@ -146,11 +147,14 @@ impl Change<'_> {
         Ok(swept)
     }
 
-    /// Drops old events, ended agents of that time, and process rows that nothing refers to. The newest event always
+    /// Drops old events, holds, asks and ended agents of that time, and process rows that nothing refers to. The newest event always
     /// stays, because fences count on from it.
     fn prune(&mut self, keep_since: Timestamp) -> std::result::Result<u64, Fault> {
         let old = "DELETE FROM event WHERE at < ?1 AND seq < (SELECT max(seq) FROM event)";
         let events = self.sql.execute(old, params![keep_since.as_millis()])?;
+        self.sql.execute("DELETE FROM tenure WHERE until < ?1", [keep_since.as_millis()])?;
+        self.sql
+            .execute("DELETE FROM ask WHERE state >= 2 AND answered_at < ?1", [keep_since.as_millis()])?;
         for agent in self.agents()? {
             if agent.life == Life::Dead && agent.since < keep_since {
                 let sql = "DELETE FROM agent WHERE scope = ?1 AND name = ?2";
@@ -159,7 +163,7 @@ impl Change<'_> {
         }
         let unused =
             "DELETE FROM process WHERE id NOT IN (SELECT owner FROM lock UNION SELECT root FROM agent
-             UNION SELECT owner FROM waiter UNION SELECT waiting FROM waiter)";
+             UNION SELECT owner FROM waiter UNION SELECT waiting FROM waiter UNION SELECT owner FROM run)";
         self.sql.execute(unused, [])?;
         Ok(events as u64)
     }

@@ -110,10 +110,7 @@ impl<'s> View<'s> {
             Target::Name(name) => self.ids_at(&mut ids, 2, name.as_str().as_bytes())?,
             Target::File(key) => {
                 for key in std::iter::once(key).chain(&want.aliases) {
-                    self.ids_at(&mut ids, 0, key.as_bytes())?;
-                    self.ids_of_alias(&mut ids, key)?;
-                    let name = key.as_bytes();
-                    self.ids_of_patterns(&mut ids, |text| may_match(text, name), |held| held.matches(name))?;
+                    self.ids_over(&mut ids, key)?;
                 }
             }
             Target::Pattern(pattern) => {
@@ -167,6 +164,14 @@ impl<'s> View<'s> {
             self.sql.prepare_cached("SELECT path FROM alias WHERE lock = ?1 ORDER BY path")?;
         let keys = statement.query_map([&lock.0], |row| row.get(0).map(Key::from_stored))?;
         Ok(keys.collect::<Result<_, _>>()?)
+    }
+
+    /// Stored locks that cover this name of a file: on the file, on another name of it, or on a pattern.
+    pub(crate) fn ids_over(&self, ids: &mut Vec<String>, key: &Key) -> Result<(), Fault> {
+        let name = key.as_bytes();
+        self.ids_at(ids, 0, name)?;
+        self.ids_of_alias(ids, key)?;
+        self.ids_of_patterns(ids, |text| may_match(text, name), |held| held.matches(name))
     }
 
     fn ids_at(&self, ids: &mut Vec<String>, kind: i64, path: &[u8]) -> Result<(), Fault> {

@@ -11,9 +11,9 @@ use crate::change::{Change, millis};
 use crate::error::{Fault, Result, StoreError};
 use crate::events::EventKind;
 use crate::queue::{Obstacle, Waiter};
-use crate::request::{Cause, Outcome, Refusal, Request};
+use crate::request::{Cause, Outcome, Refusal, Request, Wait};
 use crate::view::Standing;
-use crate::wake::Bell;
+use crate::wake::{Asker, Bell};
 
 /// Where a new request ends up.
 #[derive(Debug)]
@@ -38,22 +38,21 @@ struct Ticket {
 }
 
 impl Store {
-    /// Like [`Store::reserve`], but queues for up to `patience` if something is held. `on_wait` is told once what is in
-    /// the way. A wait that would close a circle is refused at once.
-    pub fn reserve_or_wait(
+    /// Like [`Store::reserve`], but queues if something is held. `on_wait` is told what is in the way: once, or as often as
+    /// the wait asks for. A wait that would close a circle is refused at once.
+    pub fn reserve_or_wait<'fd>(
         &mut self,
         request: &Request,
-        patience: Duration,
-        on_wait: impl FnOnce(&[Conflict]),
+        wait: impl Into<Wait<'fd>>,
+        mut on_wait: impl FnMut(&[Conflict]),
     ) -> Result<Outcome> {
-        // A moment too far away to be told never comes.
-        let deadline = Instant::now().checked_add(patience);
-        match self.try_write(|change| change.reserve_or_enqueue(request, patience)) {
+        let wait = wait.into();
+        match self.try_write(|change| change.reserve_or_enqueue(request, wait.longest)) {
             Ok(Entry::Decided(outcome)) => Ok(outcome),
             Ok(Entry::Queued(ticket, conflicts)) => {
                 on_wait(&conflicts);
                 let waiter = ticket.waiter.clone();
-                let outcome = self.wait_in_queue(*ticket, deadline);
+                let outcome = self.wait_in_queue(*ticket, &wait, on_wait);
                 if outcome.is_err() {
                     // Leave no place in the queue that would be served and never used.
                     let _ = self.write(|change| change.leave_queue(&waiter));
@@ -64,19 +63,41 @@ impl Store {
         }
     }
 
-    fn wait_in_queue(&mut self, mut ticket: Ticket, deadline: Option<Instant>) -> Result<Outcome> {
+    fn wait_in_queue(
+        &mut self,
+        mut ticket: Ticket,
+        wait: &Wait<'_>,
+        mut on_wait: impl FnMut(&[Conflict]),
+    ) -> Result<Outcome> {
+        // A moment too far away to be told never comes.
+        let deadline = Instant::now().checked_add(wait.longest);
+        let mut said = Instant::now();
         loop {
             let mut longest =
                 deadline.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
             if let Some(until) = ticket.obstacle.until {
                 longest = longest.min(until.since(self.now()));
             }
-            let slept = ticket.bell.sleep(ticket.obstacle.process.as_ref(), longest);
-            slept.map_err(|error| StoreError::from_io(self.path(), error))?;
-            let is_last = deadline.is_some_and(|end| Instant::now() >= end);
-            match self.write(|change| change.revisit(&ticket.waiter, is_last))? {
+            if let Some(every) = wait.remind_every {
+                longest = longest.min(every.saturating_sub(said.elapsed()));
+            }
+            let slept = ticket.bell.sleep(ticket.obstacle.process.as_ref(), wait.on_behalf_of, longest);
+            let asker = slept.map_err(|error| StoreError::from_io(self.path(), error))?;
+            let end = match asker {
+                Asker::Gone => Some(Cause::GivenUp),
+                Asker::Waits if deadline.is_some_and(|end| Instant::now() >= end) => Some(Cause::TimedOut),
+                Asker::Waits => None,
+            };
+            match self.write(|change| change.revisit(&ticket.waiter, end.as_ref()))? {
                 Step::Decided(outcome) => return Ok(outcome),
-                Step::Wait(obstacle) => ticket.obstacle = obstacle,
+                Step::Wait(obstacle) => {
+                    let is_other = obstacle.id != ticket.obstacle.id;
+                    ticket.obstacle = obstacle;
+                    if wait.remind_every.is_some_and(|every| is_other || said.elapsed() >= every) {
+                        said = Instant::now();
+                        on_wait(&self.read(|view| view.in_the_way(&ticket.waiter))?);
+                    }
+                }
             }
         }
     }
@@ -88,12 +109,17 @@ impl Change<'_> {
         request: &Request,
         patience: Duration,
     ) -> std::result::Result<Entry, Fault> {
-        let agent = &request.party.agent;
-        let refusal = match self.decide(request)? {
-            Outcome::Refused(refusal) => refusal,
-            granted @ Outcome::Granted(_) => return Ok(Entry::Decided(granted)),
-        };
+        self.enroll(&request.party)?;
+        let conflicts = self.clear_the_way(request)?;
+        let is_free = conflicts.is_empty();
+        if is_free && !self.must_queue(request)? {
+            return Ok(Entry::Decided(Outcome::Granted(self.take(request)?)));
+        }
         if self.must_not_wait(request)? {
+            if is_free {
+                return Ok(Entry::Decided(Outcome::Granted(self.take(request)?)));
+            }
+            let refusal = Refusal { cause: Cause::Held, conflicts };
             self.record_refusal(EventKind::LockRefused, request, &refusal)?;
             return Ok(Entry::Decided(Outcome::Refused(refusal)));
         }
@@ -101,26 +127,26 @@ impl Change<'_> {
         let bell =
             Bell::hang(self.wake_dir(), &id).map_err(|error| StoreError::from_io(self.store, error))?;
         let waiter = self.enqueue(&id, request, patience)?;
-        let target = refusal.conflicts.first().map(|conflict| &conflict.want.target);
+        let target = conflicts.first().map(|c| &c.want).or(request.wants.first()).map(|want| &want.target);
         let detail = json!({ "waiter": id, "patience_ms": millis(patience) });
         self.record(EventKind::WaitStarted, &request.party, target, &detail)?;
-        self.refuse_circle(agent)?;
+        self.refuse_circle(&request.party.agent)?;
         let obstacle = self.next_obstacle(&waiter)?;
-        Ok(Entry::Queued(Box::new(Ticket { waiter, bell, obstacle }), refusal.conflicts))
+        let conflicts = self.in_the_way(&waiter)?;
+        Ok(Entry::Queued(Box::new(Ticket { waiter, bell, obstacle }), conflicts))
     }
 
     /// Whoever holds a named lock, such as the test mutex, never queues for files: others queue behind it.
     fn must_not_wait(&self, request: &Request) -> std::result::Result<bool, Fault> {
-        let is_name = |target: &Target| matches!(target, Target::Name(_));
-        if request.wants.iter().all(|want| is_name(&want.target)) {
+        if request.wants.iter().all(|want| matches!(want.target, Target::Name(_))) {
             return Ok(false);
         }
         let own = self.locks_of(&request.party.agent)?;
-        Ok(own.iter().any(|lock| is_name(&lock.target) && self.standing(lock) == Standing::Held))
+        Ok(own.iter().any(|lock| lock.is_named() && self.standing(lock) == Standing::Held))
     }
 
-    /// A waiter looks again: was it served, has its way become clear, is its time over?
-    fn revisit(&mut self, waiter: &Waiter, is_last: bool) -> std::result::Result<Step, Fault> {
+    /// A waiter looks again: was it served, has its way become clear, must it `end` here?
+    fn revisit(&mut self, waiter: &Waiter, end: Option<&Cause>) -> std::result::Result<Step, Fault> {
         self.hand_over()?;
         while self.exists("SELECT 1 FROM waiter WHERE id = ?1 AND granted_at IS NOT NULL", [&waiter.id])? {
             if let Some(locks) = self.accept(waiter)? {
@@ -131,21 +157,15 @@ impl Change<'_> {
             self.sql.execute("UPDATE waiter SET granted_at = NULL WHERE seq = ?1", [waiter.seq])?;
             self.hand_over()?;
         }
-        if !is_last {
-            return Ok(Step::Wait(self.next_obstacle(waiter)?));
-        }
+        let Some(cause) = end else { return Ok(Step::Wait(self.next_obstacle(waiter)?)) };
         let (party, wants) = (&waiter.request.party, &waiter.request.wants);
-        let conflicts = self.conflicts(&party.agent, wants)?;
+        let conflicts = self.in_the_way(waiter)?;
         let target = wants.first().map(|want| &want.target);
         let waited = self.now.since(waiter.since).as_millis();
-        self.record(
-            EventKind::WaitTimedOut,
-            party,
-            target,
-            &json!({ "waiter": waiter.id, "waited_ms": waited }),
-        )?;
+        let kind = if *cause == Cause::TimedOut { EventKind::WaitTimedOut } else { EventKind::WaitAbandoned };
+        self.record(kind, party, target, &json!({ "waiter": waiter.id, "waited_ms": waited }))?;
         self.leave_queue(waiter)?;
-        Ok(Step::Decided(Outcome::Refused(Refusal { cause: Cause::TimedOut, conflicts })))
+        Ok(Step::Decided(Outcome::Refused(Refusal { cause: cause.clone(), conflicts })))
     }
 
     fn leave_queue(&mut self, waiter: &Waiter) -> std::result::Result<(), Fault> {
@@ -161,11 +181,16 @@ impl Change<'_> {
         let mut locks = Vec::with_capacity(waiter.request.wants.len());
         for want in &waiter.request.wants {
             let own = self.own_lock(&party.agent, want)?;
-            match own.filter(|lock| lock.mode >= want.mode && self.standing(lock) == Standing::Held) {
+            let is_ours =
+                |lock: &Lock| !lock.is_named() || lock.owner == waiter.waiting || lock.owner == party.owner;
+            let is_worth = |lock: &Lock| lock.mode >= want.mode && self.standing(lock) == Standing::Held;
+            match own.filter(|lock| is_ours(lock) && is_worth(lock)) {
                 Some(lock) => locks.push(lock),
                 None => return Ok(None),
             }
         }
+        // It may have said goodbye while it waited.
+        self.enroll(party)?;
         let owner = self.process_row(&party.owner)?;
         for lock in locks.iter_mut().filter(|lock| lock.owner == waiter.waiting && lock.owner != party.owner)
         {

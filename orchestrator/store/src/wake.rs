@@ -10,11 +10,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mala_core::Owner;
+use mala_core::ports::Liveness;
+use mala_core::{Life, Owner};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
+
+use crate::process::ProcessTable;
 
 /// Where the system cannot announce a process's end, it is looked for this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -46,32 +49,55 @@ impl Bell {
         }
     }
 
-    /// Sleeps until the bell rings, `process` ends, or the time is over. May return early.
-    pub(crate) fn sleep(&mut self, process: Option<&Owner>, longest: Duration) -> io::Result<()> {
+    /// Sleeps until the bell rings, `process` ends, `asker` ends, or the time is over. May return early.
+    pub(crate) fn sleep(
+        &mut self,
+        process: Option<&Owner>,
+        asker: Option<BorrowedFd<'_>>,
+        longest: Duration,
+    ) -> io::Result<Asker> {
         let ended = match process.map(end_of) {
             Some(Ok(handle)) => handle,
             // It ended before it could be watched.
-            Some(Err(_)) => return Ok(()),
+            Some(Err(_)) => return Ok(Asker::Waits),
             None => None,
         };
-        let fds = std::iter::once(self.pipe.as_fd()).chain(ended.as_ref().map(AsFd::as_fd));
+        // The asker comes first, where its answer is looked for.
+        let fds = asker.into_iter().chain([self.pipe.as_fd()]).chain(ended.as_ref().map(AsFd::as_fd));
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let is_unseen = process.is_some() && ended.is_none();
         let longest = if is_unseen { longest.min(LOOK_AGAIN) } else { longest };
-        wait_for_any(fds, longest)?;
+        // Rounded up: waking a moment before a deadline would only mean to sleep again.
+        let millis = longest.as_nanos().div_ceil(1_000_000);
+        let timeout = PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX);
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_gone = asker.is_some() && fds[0].any().unwrap_or(false);
         let mut rung = [0; 64];
         while matches!(self.pipe.read(&mut rung), Ok(count) if count > 0) {}
-        Ok(())
+        Ok(if is_gone { Asker::Gone } else { Asker::Waits })
     }
 }
 
-fn wait_for_any<'fd>(fds: impl Iterator<Item = BorrowedFd<'fd>>, longest: Duration) -> io::Result<()> {
-    let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-    // Rounded up: waking a moment before a deadline would only mean to sleep again.
-    let millis = longest.as_nanos().div_ceil(1_000_000);
-    let timeout = PollTimeout::try_from(millis).unwrap_or(PollTimeout::MAX);
-    match poll(&mut fds, timeout) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-        Err(error) => Err(error.into()),
+/// Whether anybody still wants what is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    Waits,
+    Gone,
+}
+
+/// Sleeps until the process has ended.
+pub(crate) fn sleep_until_end_of(owner: &Owner) {
+    while ProcessTable.of(owner) != Life::Dead {
+        match end_of(owner) {
+            Err(()) => return,
+            Ok(Some(handle)) => {
+                let _ = poll(&mut [PollFd::new(handle.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE);
+            }
+            Ok(None) => std::thread::sleep(LOOK_AGAIN),
+        }
     }
 }
 
@@ -79,8 +105,6 @@ fn wait_for_any<'fd>(fds: impl Iterator<Item = BorrowedFd<'fd>>, longest: Durati
 /// already.
 #[cfg(target_os = "linux")]
 fn end_of(owner: &Owner) -> Result<Option<OwnedFd>, ()> {
-    use mala_core::Life;
-    use mala_core::ports::Liveness;
     use rustix::io::Errno;
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -92,7 +116,7 @@ fn end_of(owner: &Owner) -> Result<Option<OwnedFd>, ()> {
         Err(_) => return Ok(None),
     };
     // Looked at only now that the handle is there, so it cannot belong to a later process of the same pid.
-    match crate::process::ProcessTable.of(owner) {
+    match ProcessTable.of(owner) {
         Life::Dead => Err(()),
         Life::Alive | Life::Unknown => Ok(Some(handle)),
     }

@@ -17,7 +17,10 @@ fn events_tell_what_happened_in_order() {
     let events = done(&world, "logs list --json").json()["events"].clone();
     let kinds: Vec<_> = events.as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["agent.joined", "lock.acquired", "agent.joined", "lock.refused", "lock.released"]);
-    assert_eq!(fields(&events[1]), ["agent", "at", "detail", "issue", "kind", "lock", "path", "run", "seq"]);
+    assert_eq!(
+        fields(&events[1]),
+        ["agent", "at", "detail", "issue", "kind", "lock", "path", "run", "seq", "target"]
+    );
     assert_eq!(events[3]["detail"]["conflicts"][0]["by"], "A");
     let only = done(&world, "logs list --agent B --kind lock.refused --json").json();
     assert_eq!(only["events"].as_array().unwrap().len(), 1);

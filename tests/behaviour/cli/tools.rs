@@ -1,4 +1,4 @@
-//! Doctor, completions, manual pages, help, demo.
+//! Doctor, completions, manual pages, help.
 
 use std::fs;
 
@@ -12,7 +12,10 @@ fn the_doctor_says_what_works_and_what_protects_the_user() {
     let report = done(&world, "doctor --json").json();
     let names: Vec<_> =
         report["checks"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["git", "checkout", "settings", "store", "enforcement"]);
+    assert_eq!(
+        names,
+        ["git", "checkout", "settings", "store", "git hooks", "clients", "trackers", "enforcement"]
+    );
     assert_eq!(report["ok"], true);
     let text = done(&world, "doctor").out;
     assert!(text.contains("git version") && text.contains("cannot change what others hold"), "{text}");
@@ -46,22 +49,4 @@ fn help_shows_an_example_and_no_command_is_wrong_usage() {
     assert!(done(&world, "lock acquire --help").out.contains("mala lock acquire src/main.rs --agent alice"));
     assert_eq!(run(&world, "").code, 2);
     assert!(done(&world, "--version").out.starts_with("mala "));
-}
-
-#[test]
-fn the_demo_runs_to_its_end_and_leaves_no_process() {
-    let world = World::new();
-    let folder = world.base().join("demo");
-    let json: Answer = mala(&world, ["demo", "--json", "--folder"]).arg(&folder).output().unwrap().into();
-    assert_eq!(json.code, 0, "{json:?}");
-    let codes: Vec<_> =
-        json.json()["steps"].as_array().unwrap().iter().map(|s| s["exit_code"].as_i64().unwrap()).collect();
-    assert_eq!(codes, [0, 1, 1, 0, 0, 0, 1, 0]);
-    let after: Answer = mala(&world, ["-C"]).arg(&folder).args(["status", "--json"]).output().unwrap().into();
-    assert_eq!(after.json()["agents"], serde_json::json!([]), "all sessions have ended");
-    let again: Answer = mala(&world, ["demo", "--folder"]).arg(&folder).output().unwrap().into();
-    assert!(again.code == 2 && again.err.contains("--folder"), "{again:?}");
-    let text: Answer =
-        mala(&world, ["demo", "--folder"]).arg(world.base().join("demo2")).output().unwrap().into();
-    assert!(text.code == 0 && text.out.contains("bob -> carol -> bob"), "{text:?}");
 }

@@ -1,20 +1,29 @@
 //! The store: who holds what, who waits for what, and what the log says about it.
 
+mod asks;
 mod bad_rows;
 mod bad_stores;
 mod circles;
 mod events;
+mod facts;
+mod fairness;
 mod hard_links;
+mod issues;
 mod kills;
 mod leases;
+mod leaving;
 mod liveness;
+mod messages;
 mod migrations;
 mod model;
+mod names;
 mod patterns;
 mod queue;
 mod races;
 mod release;
 mod reserve;
+mod sessions;
 mod status;
+mod tenure;
 mod transfer;
 mod waiting;

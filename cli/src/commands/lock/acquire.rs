@@ -1,9 +1,10 @@
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use mala_config::{Override, Settings, parse_duration};
 use mala_core::{Conflict, IssueId, Mode};
-use mala_store::{Cause, Outcome, Refusal, Request, show_circle};
+use mala_logs::telemetry::{LockResult, WaitResult, metrics};
+use mala_store::{Cause, Outcome, Refusal, Request, Wait, show_circle};
 use serde_json::json;
 
 use super::{explain_conflicts, write_locks};
@@ -51,18 +52,22 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
     let settings = context.settings(&scope, args.overrides())?;
     let patience = args.patience(&settings)?;
     let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
+    let mut store = open(&scope)?;
     let request = Request {
         wants: context.wants(&scope, &args.paths, mode)?,
-        party: args.caller.party(context, args.owner_pid, args.issue)?,
+        party: args.caller.party(context, &mut store, args.owner_pid, args.issue)?,
         ttl: settings.lock.ttl,
         reason: args.reason,
     };
-    let mut store = open(&scope)?;
+    let began = Instant::now();
     let outcome = match patience {
-        Some(patience) => store
-            .reserve_or_wait(&request, patience, |conflicts| say_waiting(context, patience, conflicts))?,
+        Some(patience) => {
+            let wait = Wait { longest: patience, on_behalf_of: context.asker_process(), remind_every: None };
+            store.reserve_or_wait(&request, wait, |conflicts| say_waiting(context, patience, conflicts))?
+        }
         None => store.reserve(&request)?,
     };
+    count(&outcome, patience.map(|_| began.elapsed()));
     match outcome {
         Outcome::Granted(locks) => {
             let body = json!({ "granted": json::locks(&locks), "conflicts": [] });
@@ -70,6 +75,18 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
             Ok(Code::SUCCESS)
         }
         Outcome::Refused(refusal) => refused(context, &refusal, patience),
+    }
+}
+
+/// Tells the collector, if there is one, how it went and how long it took to wait.
+fn count(outcome: &Outcome, waited: Option<Duration>) {
+    let (tried, ended) = match outcome {
+        Outcome::Granted(_) => (LockResult::Granted, WaitResult::Granted),
+        Outcome::Refused(_) => (LockResult::Refused, WaitResult::TimedOut),
+    };
+    metrics().lock_try(tried);
+    if let Some(waited) = waited {
+        metrics().lock_wait(waited, ended);
     }
 }
 
@@ -105,7 +122,7 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
     let ui = &context.ui;
     let (cause, circle) = match &refusal.cause {
         Cause::Held => ("held", None),
-        Cause::TimedOut => ("timeout", None),
+        Cause::TimedOut | Cause::GivenUp => ("timeout", None),
         Cause::Deadlock(circle) => ("deadlock", Some(circle)),
     };
     let conflicts = json::conflicts(&refusal.conflicts);
@@ -119,7 +136,7 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
         (Cause::Held, Some(_)) => {
             ui.hint("an agent that holds a named lock does not queue for files: release it first");
         }
-        (Cause::TimedOut, _) => ui.hint("nothing was taken; see who holds it: mala status"),
+        (Cause::TimedOut | Cause::GivenUp, _) => ui.hint("nothing was taken; see who holds it: mala status"),
         (Cause::Deadlock(circle), _) => {
             let text = format!("waiting would never end, each waits for the next: {}", show_circle(circle));
             ui.note("deadlock", RED, &text);

@@ -26,7 +26,9 @@ pub(super) fn cmd_check(args: &CheckArgs, context: &Context) -> Result<Code, Cli
     let scope = context.scope()?;
     let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
     let wants = context.wants(&scope, &args.paths, mode)?;
-    let conflicts = open(&scope)?.check(&args.caller.agent(context)?, &wants)?;
+    let mut store = open(&scope)?;
+    let agent = args.caller.agent(context, &mut store)?;
+    let conflicts = store.check(&agent, &wants)?;
     let body = json!({ "available": conflicts.is_empty(), "conflicts": json::conflicts(&conflicts) });
     context.ui.answer(&body, |out| {
         let blocked = |want: &Want| conflicts.iter().any(|conflict| conflict.want == *want);

@@ -7,6 +7,7 @@ mod list;
 mod overlaps;
 mod release;
 mod renew;
+mod tenure;
 mod transfer;
 
 use std::io::{self, Write};
@@ -32,6 +33,8 @@ pub(crate) enum LockCommand {
     Renew(renew::RenewArgs),
     Transfer(transfer::TransferArgs),
     Overlaps(overlaps::OverlapsArgs),
+    #[command(hide = true)]
+    Tenure(tenure::TenureArgs),
 }
 
 pub(crate) fn run(command: LockCommand, context: &Context) -> Result<Code, CliError> {
@@ -43,6 +46,7 @@ pub(crate) fn run(command: LockCommand, context: &Context) -> Result<Code, CliEr
         LockCommand::Check(args) => check::cmd_check(&args, context),
         LockCommand::Renew(args) => renew::cmd_renew(&args, context),
         LockCommand::Transfer(args) => transfer::cmd_transfer(&args, context),
+        LockCommand::Tenure(args) => tenure::cmd_tenure(&args, context),
         LockCommand::Overlaps(args) => overlaps::cmd_overlaps(&args, context),
     }
 }

@@ -29,8 +29,9 @@ pub(super) fn cmd_renew(args: &RenewArgs, context: &Context) -> Result<Code, Cli
     });
     let settings = context.settings(&scope, ttl.collect())?;
     let which = args.selection.resolve(context, &scope)?;
-    let agent = args.caller.agent(context)?;
-    let renewed = open(&scope)?.renew(&agent, &which, args.ttl.as_ref().map(|_| settings.lock.ttl))?;
+    let mut store = open(&scope)?;
+    let agent = args.caller.agent(context, &mut store)?;
+    let renewed = store.renew(&agent, &which, args.ttl.as_ref().map(|_| settings.lock.ttl))?;
     super::answer_renewed(context, "renewed", &agent, &renewed, |out, locks| {
         write_locks(out, "renewed", locks)
     })

@@ -4,7 +4,9 @@ use clap::Args;
 use mala_core::{AgentId, Mode};
 use mala_store::Which;
 
+use super::release::leaving;
 use crate::context::{Context, Paths, open};
+use crate::enforce::drain;
 use crate::error::{CliError, Code};
 use crate::ui::plain;
 
@@ -29,20 +31,24 @@ pub(crate) struct TransferArgs {
 }
 
 pub(super) fn cmd_transfer(args: &TransferArgs, context: &Context) -> Result<Code, CliError> {
-    if context.supervised.as_ref().is_some_and(|party| party.agent != args.from) {
+    let scope = context.scope()?;
+    let mut store = open(&scope)?;
+    if context.bound_party(&mut store)?.is_some_and(|party| party.agent != args.from) {
         let message = format!("only `{}` can hand over its locks", args.from);
         return Err(
             CliError::refused(message).hint("queue for what you need: mala lock acquire PATH --wait 5m")
         );
     }
-    let scope = context.scope()?;
     let which = if args.paths.is_empty() {
         Which::All
     } else {
         let paths = Paths { paths: args.paths.clone(), literal: args.literal };
         Which::These(context.wants(&scope, &paths, Mode::Exclusive)?)
     };
-    let moved = open(&scope)?.transfer(&args.from, &args.to, &which)?;
+    let leaving = leaving(context, &mut store, &args.from, &which)?;
+    let _closed = context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving));
+    drain(&scope, &leaving)?;
+    let moved = store.transfer(&args.from, &args.to, &which)?;
     super::answer_renewed(context, "transferred", &args.from, &moved, |out, locks| {
         locks.iter().try_for_each(|lock| {
             writeln!(out, "`{}` now belongs to `{}` (fence {})", plain(&lock.target), lock.agent, lock.fence)

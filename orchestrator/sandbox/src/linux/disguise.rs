@@ -6,6 +6,7 @@
 
 use rustix::io::Errno;
 
+use super::process;
 use super::task::{Rights, Task};
 
 /// The caller's rights, worn by this thread; dropping it takes root's back.
@@ -17,6 +18,9 @@ impl Disguise {
     pub(crate) fn of(task: Task) -> Result<Option<Self>, Errno> {
         // SAFETY: takes nothing and cannot fail.
         if unsafe { libc::geteuid() } != 0 {
+            return Ok(None);
+        }
+        if process::user_for_files(task.tid) == Some(0) {
             return Ok(None);
         }
         let rights = task.rights()?;

@@ -22,9 +22,11 @@ pub(crate) struct Rules {
     pub(crate) granted: Granted,
 }
 
-/// Every right that changes a file system. Reading and running stay free, and so do device ioctls and sockets.
+/// Every right that changes a file system, except truncation: whether a file may be truncated would be looked up at every
+/// open, also for reading. So the broker performs every call that truncates and does not also open for writing.
+/// Reading and running stay free, and so do device ioctls and sockets.
 fn writing() -> BitFlags<AccessFs> {
-    AccessFs::from_write(ABI::V4)
+    AccessFs::from_write(ABI::V2)
 }
 
 /// Rules that allow writing except at or below `denied`. Unix sockets may still be made below `root`: binding one
@@ -60,9 +62,8 @@ fn empty() -> Result<RulesetCreated, RulesetError> {
     Ruleset::default()
         // What must hold, and then what newer kernels add.
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_write(ABI::V2))?
-        .set_compatibility(CompatLevel::BestEffort)
         .handle_access(writing())?
+        .set_compatibility(CompatLevel::BestEffort)
         .scope(Scope::from_all(ABI::V6))?
         .create()
 }

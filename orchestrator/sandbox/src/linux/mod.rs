@@ -1,8 +1,11 @@
 //! The kernel tier on Linux. The crate's documentation tells how the parts work together.
 
 mod broker;
+mod capture;
 mod disguise;
+mod drain;
 mod filter;
+mod gate;
 mod keeper;
 mod landlock;
 mod launch;
@@ -10,11 +13,15 @@ mod links;
 mod mounts;
 mod notify;
 mod probe;
+mod process;
 mod resolve;
 mod signals;
 mod supervisor;
 mod task;
 mod zones;
 
+pub use capture::Capture;
+pub use drain::{has_writers, writers};
+pub use gate::Held;
 pub use probe::probe;
 pub use supervisor::run;

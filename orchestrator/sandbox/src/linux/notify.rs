@@ -81,6 +81,21 @@ impl Listener {
         }
     }
 
+    /// Puts `fd` in place of the caller's descriptor `number`. The caller goes on waiting.
+    pub(crate) fn replace(&self, request: &Request, fd: BorrowedFd<'_>, number: u32) -> io::Result<()> {
+        let mut wanted = seccomp_notif_addfd {
+            id: request.id,
+            flags: u32::try_from(libc::SECCOMP_ADDFD_FLAG_SETFD).expect("the flag is one bit"),
+            srcfd: u32::try_from(fd.as_raw_fd()).expect("an open descriptor is not negative"),
+            newfd: number,
+            newfd_flags: 0,
+        };
+        // SAFETY: `wanted` is the structure this request reads.
+        let done =
+            unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw mut wanted) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     fn send(&self, response: &seccomp_notif_resp) {
         let mut response = *response;
         // SAFETY: `response` is the structure this request reads. A failure means that the caller is gone.

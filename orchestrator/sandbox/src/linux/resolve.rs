@@ -79,6 +79,11 @@ impl Place {
         name
     }
 
+    /// True if the caller's path ended in a slash, which only folders may have.
+    pub(crate) fn has_slash(&self) -> bool {
+        self.slash
+    }
+
     pub(crate) fn is_folder(&self) -> bool {
         self.found.as_ref().is_some_and(|found| found.kind() == FileType::Directory)
     }
@@ -128,12 +133,14 @@ pub(crate) fn descriptor(task: Task, fd: i32) -> Result<Object, Errno> {
     object(task.descriptor(fd)?)
 }
 
-/// Resolves for `openat2` with restrictions: the kernel applies them, starting at the caller's folder.
+/// Resolves for `openat2` with restrictions: the kernel applies them, starting at the caller's folder. A link that
+/// leads to nothing is answered with `dangling`.
 pub(crate) fn resolve_within(
     task: Task,
     dirfd: i32,
     path: &[u8],
     flags: ResolveFlags,
+    dangling: Errno,
 ) -> Result<Object, Errno> {
     let base = if dirfd == libc::AT_FDCWD { task.cwd()? } else { task.descriptor(dirfd)? };
     let path = OsStr::from_bytes(path);
@@ -150,7 +157,7 @@ pub(crate) fn resolve_within(
             match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Err(Errno::NOENT) => Ok(Object::Named(Place::new(parent, name, None)?)),
                 Err(error) => Err(error),
-                Ok(_dangling) => Err(Errno::LOOP),
+                Ok(_link) => Err(dangling),
             }
         }
         Err(error) => Err(error),

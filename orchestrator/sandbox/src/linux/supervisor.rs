@@ -16,6 +16,7 @@ use rustix::{cmsg_space, net};
 use super::broker::Broker;
 use super::launch::{self, FAILED, LISTENER, Step};
 use super::notify::Listener;
+use super::process::exit;
 use super::signals::{self, Signals};
 use super::zones::Zones;
 use super::{keeper, landlock, mounts, probe::probe};
@@ -136,13 +137,5 @@ fn watch(control: BorrowedFd<'_>, signals: &Signals) -> Result<Exit, SandboxErro
                 _ => return Err(SandboxError::KeeperLost),
             }
         }
-    }
-}
-
-fn exit(status: i32) -> Exit {
-    if libc::WIFSIGNALED(status) {
-        Exit { code: None, signal: Some(libc::WTERMSIG(status)) }
-    } else {
-        Exit { code: Some(libc::WEXITSTATUS(status)), signal: None }
     }
 }

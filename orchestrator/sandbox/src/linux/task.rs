@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::IoSlice;
+use std::io::{IoSlice, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -62,6 +62,21 @@ impl Task {
         Ok(words)
     }
 
+    /// Some numbers from the caller's memory, read once: at least one, and not beyond the page.
+    pub(crate) fn read_list(self, address: u64) -> Result<Vec<u64>, Errno> {
+        const MOST: usize = 32;
+        let room = usize::try_from(PAGE - address % PAGE).expect("at most a page") / 8;
+        if room == 0 {
+            return self.read_words::<1>(address).map(Vec::from);
+        }
+        let mut bytes = [0_u8; 8 * MOST];
+        let length = self.read(address, &mut bytes[..8 * room.min(MOST)])?;
+        Ok(bytes[..length]
+            .chunks_exact(8)
+            .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
+            .collect())
+    }
+
     fn read(self, address: u64, into: &mut [u8]) -> Result<usize, Errno> {
         let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: into.len() };
@@ -89,7 +104,11 @@ impl Task {
     }
 
     fn status(self) -> Option<String> {
-        fs::read_to_string(format!("/proc/{}/status", self.tid)).ok()
+        // The standard library would begin with small pieces, each of which the kernel makes anew.
+        let mut text = Vec::with_capacity(4096);
+        let file = fs::File::open(format!("/proc/{}/status", self.tid)).ok()?;
+        file.take(u64::MAX).read_to_end(&mut text).ok()?;
+        Some(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// The caller's rights to files.

@@ -63,6 +63,30 @@ with c.ThreadPoolExecutor(16) as p: list(p.map(w, range(16)))
 with c.ProcessPoolExecutor(4) as p: list(p.map(w, range(16, 32)))
 import glob; print(len(glob.glob('f*.*')))
 \""),
+    work("reads with openat2", &["python3"], "python3 -c \"
+from kernel import *
+def show(f, path, flags, *a, **k):
+    try:
+        try: fd = f(path, flags, *a, **k)
+        except OSError as e:
+            # Programs then use the older call.
+            if e.errno != 38 or not flags & PATH: raise
+            fd = os.open(path, flags)
+        print(oct(os.fstat(fd).st_mode), os.fstat(fd).st_size)
+        if not flags & PATH and not os.path.isdir('/proc/self/fd/%d' % fd): print(__import__('fcntl').fcntl(fd, 3) & 3, os.read(fd, 9))
+        os.close(fd)
+    except OSError as e: print(e.strerror)
+PATH = 0o10000000
+os.symlink('free.txt', 'soft'); os.symlink('nowhere', 'dangling'); os.symlink(HELD, 'absolute')
+for path in 'free.txt', 'sub/held.txt', '.git/config', '.git/hooks', 'sub', 'soft', 'dangling', 'absolute', 'missing', '/dev/null', '/proc/self/comm', OUT, '../file', 'free.txt/':
+    for flags in os.O_RDONLY, os.O_RDONLY | os.O_NOFOLLOW, os.O_DIRECTORY, PATH, PATH | os.O_NOFOLLOW:
+        for resolve in 0, 8, 16: show(openat2, path, flags, resolve)
+os.mkdir('d', 0o111); show(openat2, 'd', PATH)
+r, w = os.pipe(); os.write(w, b'piped'); show(openat2, '/proc/self/fd/%d' % r, os.O_RDONLY)
+show(openat2, 'free.txt', os.O_RDONLY | os.O_TRUNC); print(os.path.getsize('free.txt'))
+show(os.open, OUT + '/../file', os.O_RDONLY | os.O_TRUNC); print(os.path.getsize('../file'))
+show(openat2, 'made', os.O_RDWR | os.O_CREAT, 8, mode=0o640); show(openat2, OUT + '/made', os.O_RDWR | os.O_CREAT, mode=0o640); print(os.path.exists(OUT + '/made'))
+\""),
     work("binds a socket in the tree", &["python3"], "python3 -c \"import socket; s = socket.socket(socket.AF_UNIX); s.bind('sock'); print(open)\" > /dev/null; test -S sock && echo bound"),
     // A call that the broker has not received yet may be interrupted; one that it has runs to its end, once.
     work("calls interrupted by signals run once", &["python3"], "python3 -c \"
@@ -75,6 +99,17 @@ def once(f, *a):
 for i in range(300):
     once(os.mkdir, 'd'); once(os.rename, 'd', 'e'); once(os.rmdir, 'e'); once(open, 'f', 'x').close(); once(os.unlink, 'f')
 signal.setitimer(signal.ITIMER_REAL, 0); print('once')
+\""),
+    work("ends with its status while signals come", &["python3"], "python3 -c \"
+import os, signal
+for i in range(200):
+    if os.fork() == 0:
+        signal.signal(signal.SIGALRM, lambda *a: None); signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0002)
+        for j in range(i * 20): pass
+        os._exit(3)
+    status = os.wait()[1]
+    if status != 3 << 8: print(status)
+print('done')
 \""),
     work("vim saves", &["vim"], "vim -u NONE -es -c '%s/free/VIM/' -c wq free.txt; cat free.txt"),
     work("patches", &["patch"], "printf -- '--- a/free.txt\\n+++ b/free.txt\\n@@ -1 +1 @@\\n-free\\n+patched\\n' | patch -sp1; cat free.txt"),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub(crate) const HELD: &str = "sub/held.txt";
-const NOBODY: u32 = 65534;
+pub(crate) const NOBODY: u32 = 65534;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Who runs a script.

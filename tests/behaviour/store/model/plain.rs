@@ -94,6 +94,10 @@ fn overlap(one: usize, other: usize) -> bool {
     !covers(one).is_disjoint(&covers(other))
 }
 
+fn is_name(slot: usize) -> bool {
+    TARGETS.iter().any(|target| target.slot == slot && target.text.starts_with("name:"))
+}
+
 impl Model {
     /// The agent's process; a new one if the last has died.
     pub(super) fn process(&mut self, agent: usize) -> u32 {
@@ -136,7 +140,8 @@ impl Model {
     pub(super) fn conflicts(&self, agent: usize, wants: &[Wanted]) -> BTreeSet<(usize, usize)> {
         let is_in_the_way = |lock: &Held, wanted: &Wanted| {
             let slot = TARGETS[wanted.target].slot;
-            lock.agent != agent && (lock.exclusive || wanted.exclusive) && overlap(lock.slot, slot)
+            let are_two = lock.agent != agent || is_name(slot);
+            are_two && (lock.exclusive || wanted.exclusive) && overlap(lock.slot, slot)
         };
         let in_the_way =
             self.locks.iter().filter(|lock| wants.iter().any(|wanted| is_in_the_way(lock, wanted)));
@@ -178,7 +183,8 @@ impl Model {
     /// The slots meant, if the agent holds them all; those that it does not hold otherwise.
     fn select(&mut self, agent: usize, targets: &[usize]) -> Result<BTreeSet<usize>, BTreeSet<usize>> {
         if targets.is_empty() {
-            return Ok(self.locks.iter().filter(|lock| lock.agent == agent).map(|lock| lock.slot).collect());
+            let own = self.locks.iter().filter(|lock| lock.agent == agent && !is_name(lock.slot));
+            return Ok(own.map(|lock| lock.slot).collect());
         }
         let slots: BTreeSet<usize> = targets.iter().map(|target| TARGETS[*target].slot).collect();
         let (held, missing): (BTreeSet<_>, BTreeSet<_>) =

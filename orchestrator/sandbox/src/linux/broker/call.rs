@@ -69,6 +69,10 @@ pub(crate) enum Call {
     Umask {
         mask: u32,
     },
+    /// A program was loaded and takes its first steps.
+    Begin,
+    /// A program ends.
+    Leave,
     /// A program starts. Both are addresses.
     Exec {
         path: u64,
@@ -109,6 +113,9 @@ impl Call {
             libc::SYS_umask => Self::Umask { mask: uint(a[0]) },
             libc::SYS_execve => Self::Exec { path: a[0], args: a[1] },
             libc::SYS_execveat => Self::Exec { path: a[1], args: a[2] },
+            libc::SYS_exit_group => Self::Leave,
+            #[cfg(target_arch = "aarch64")]
+            libc::SYS_set_tid_address | libc::SYS_sched_getaffinity => Self::Begin,
             #[cfg(target_arch = "x86_64")]
             number => return Self::older(number, a),
             #[cfg(not(target_arch = "x86_64"))]
@@ -132,6 +139,7 @@ impl Call {
             libc::SYS_mkdir => Self::Mkdir { at: here(0), mode: uint(a[1]) },
             libc::SYS_mknod => Self::Mknod { at: here(0), mode: uint(a[1]), device: a[2] },
             libc::SYS_chmod => Self::Chmod { at: here(0), mode: uint(a[1]), flags: 0 },
+            libc::SYS_arch_prctl => Self::Begin,
             _ => return None,
         })
     }

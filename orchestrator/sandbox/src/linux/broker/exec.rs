@@ -12,7 +12,7 @@ use crate::linux::task::Task;
 use crate::{Ruling, Start};
 
 /// Arguments beyond these are not looked at.
-const MOST_ARGS: u64 = 256;
+const MOST_ARGS: usize = 256;
 
 impl Session<'_> {
     /// Lets the kernel start the program, unless the guard says no. What cannot be read is the kernel's to refuse.
@@ -21,20 +21,31 @@ impl Session<'_> {
         let program = Path::new(OsStr::from_bytes(&path)).file_name().unwrap_or_default();
         let args = read_args(self.task, args);
         let start = Start { pid: self.task.tid, program, args: &args };
-        match self.rules.guard.judge_start(&start) {
-            Ruling::Allow => Ok(Answer::Proceed),
-            Ruling::Refuse { message } => {
-                self.task.tell(&message);
-                Err(Errno::ACCESS)
-            }
+        if let Ruling::Refuse { message } = self.ask(|guard| guard.judge_start(&start)) {
+            self.task.tell(&message);
+            return Err(Errno::ACCESS);
         }
+        match self.ask(|guard| guard.hold(&start)) {
+            Some(hold) => self.rules.gate.matched(self.task, hold)?,
+            None => self.rules.gate.unmatched(self.task),
+        }
+        Ok(Answer::Proceed)
     }
 }
 
 fn read_args(task: Task, list: u64) -> Vec<OsString> {
-    let read = |index: u64| {
-        let [address] = task.read_words::<1>(list.checked_add(8 * index)?).ok()?;
-        (address != 0).then(|| task.read_path(address).ok()).flatten().map(OsString::from_vec)
-    };
-    (0..MOST_ARGS).map_while(read).collect()
+    let mut args = Vec::new();
+    let mut at = list;
+    while args.len() < MOST_ARGS {
+        let Ok(addresses) = task.read_list(at) else { return args };
+        for address in &addresses {
+            match task.read_path(*address) {
+                Ok(arg) if *address != 0 => args.push(OsString::from_vec(arg)),
+                _ => return args,
+            }
+        }
+        at += 8 * addresses.len() as u64;
+    }
+    args.truncate(MOST_ARGS);
+    args
 }

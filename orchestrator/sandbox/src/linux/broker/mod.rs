@@ -22,7 +22,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use self::call::Call;
 use self::session::Session;
+use super::gate::{Gate, Stop};
 use super::links::Links;
 use super::notify::{Listener, Request};
 use super::task::Umasks;
@@ -44,6 +46,7 @@ pub(crate) struct Rules {
     pub(crate) guard: Arc<dyn Guard>,
     pub(crate) links: Links,
     pub(crate) umasks: Umasks,
+    pub(crate) gate: Arc<Gate>,
 }
 
 /// How a call is answered when it is not an error.
@@ -64,7 +67,8 @@ pub(crate) struct Broker {
 
 impl Broker {
     pub(crate) fn new(zones: Zones, guard: Arc<dyn Guard>) -> Self {
-        let rules = Rules { zones, guard, links: Links::default(), umasks: Umasks::new() };
+        let rules =
+            Rules { zones, guard, links: Links::default(), umasks: Umasks::new(), gate: Arc::default() };
         Self { rules: Arc::new(rules), pool: Mutex::default() }
     }
 
@@ -72,7 +76,7 @@ impl Broker {
     pub(crate) fn serve(&self, listener: Listener) {
         let pool = Arc::new(Pool {
             rules: Arc::clone(&self.rules),
-            listener,
+            listener: Arc::new(listener),
             stopping: AtomicBool::new(false),
             idle: AtomicUsize::new(0),
             threads: Mutex::default(),
@@ -84,17 +88,12 @@ impl Broker {
         *lock(&self.pool) = Some(pool);
     }
 
-    /// Ends the threads, and waits for them.
+    /// Ends everything that still waits or answers.
     pub(crate) fn stop(&self) {
         let Some(pool) = lock(&self.pool).take() else { return };
-        pool.stopping.store(true, Ordering::SeqCst);
-        let deadline = Instant::now() + PATIENCE;
-        let mut threads = lock(&pool.threads);
-        while !threads.is_empty() && Instant::now() < deadline {
-            let waited = pool.ended.wait_timeout_while(threads, GRACE, |threads| !threads.is_empty());
-            threads = waited.unwrap_or_else(PoisonError::into_inner).0;
-            wake::interrupt(&threads);
-        }
+        pool.stop();
+        // No thread is left that could stop another program.
+        self.rules.gate.stop();
     }
 }
 
@@ -111,7 +110,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 struct Pool {
     rules: Arc<Rules>,
-    listener: Listener,
+    listener: Arc<Listener>,
     stopping: AtomicBool,
     /// Threads that wait for a call.
     idle: AtomicUsize,
@@ -120,6 +119,18 @@ struct Pool {
 }
 
 impl Pool {
+    /// Ends the threads, and waits for them.
+    fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        let deadline = Instant::now() + PATIENCE;
+        let mut threads = lock(&self.threads);
+        while !threads.is_empty() && Instant::now() < deadline {
+            let waited = self.ended.wait_timeout_while(threads, GRACE, |threads| !threads.is_empty());
+            threads = waited.unwrap_or_else(PoisonError::into_inner).0;
+            wake::interrupt(&threads);
+        }
+    }
+
     fn grow(self: &Arc<Self>) {
         if lock(&self.threads).len() >= AT_MOST {
             return;
@@ -139,7 +150,7 @@ impl Pool {
             if self.idle.fetch_sub(1, Ordering::SeqCst) == 1 {
                 self.grow();
             }
-            self.answer(&request);
+            self.attend(request);
             self.idle.fetch_add(1, Ordering::SeqCst);
         }
         lock(&self.threads).retain(|thread| *thread != this_thread);
@@ -153,7 +164,7 @@ impl Pool {
                 return Some(request);
             }
             // That caller is gone, or all are.
-            let mut polled = [PollFd::new(&self.listener, PollFlags::IN)];
+            let mut polled = [PollFd::new(&*self.listener, PollFlags::IN)];
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             if poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::HUP) {
                 return None;
@@ -162,8 +173,31 @@ impl Pool {
         None
     }
 
-    fn answer(&self, request: &Request) {
-        let decide = || Session::new(&self.rules, &self.listener, request)?.decide();
+    /// Answers, at once or when the program's turn has come.
+    fn attend(self: &Arc<Self>, request: Request) {
+        let Some(call) = Call::of(&request) else {
+            return self.listener.finish(&request, Err(libc::ENOSYS));
+        };
+        if !matches!(call, Call::Exec { .. }) && self.rules.gate.expects() {
+            let pool = Arc::clone(self);
+            let stop = Stop { listener: Arc::clone(&self.listener), request };
+            if self.rules.gate.stops(&stop, move || pool.answer(call, &request)) {
+                return;
+            }
+        }
+        self.answer(call, &request);
+    }
+
+    fn answer(&self, call: Call, request: &Request) {
+        match call {
+            Call::Begin => return self.listener.proceed(request),
+            Call::Leave => {
+                let (listener, request) = (Arc::clone(&self.listener), *request);
+                return self.rules.gate.leaves(request.tid, move || listener.proceed(&request));
+            }
+            _ => {}
+        }
+        let decide = || Session::new(&self.rules, &self.listener, request)?.decide(call);
         // Whatever goes wrong in a guard, the caller gets an answer, and it is no.
         let answer = catch_unwind(AssertUnwindSafe(decide)).unwrap_or(Err(Errno::ACCESS));
         match answer {

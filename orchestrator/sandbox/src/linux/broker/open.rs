@@ -22,16 +22,39 @@ const FIFO_PAUSE: Duration = Duration::from_millis(5);
 const HOW_SIZE: u64 = 24;
 const HOW_MOST: u64 = 4096;
 
+/// Who may perform an open outside the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Performer {
+    /// The kernel too: if the path leads into the tree by then, Landlock says no.
+    Anyone,
+    /// Landlock would not notice.
+    Broker,
+}
+
 /// What the caller asked for.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     flags: OFlags,
     mode: u32,
+    performer: Performer,
 }
 
 impl Wish {
+    /// From registers, which cannot change any more.
     fn new(flags: i32, mode: u32) -> Self {
-        Self { flags: OFlags::from_bits_retain(flags.cast_unsigned()), mode }
+        let flags = OFlags::from_bits_retain(flags.cast_unsigned());
+        let writes = matches!(flags & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR);
+        let seen = writes || !flags.contains(OFlags::TRUNC) || flags.contains(OFlags::PATH);
+        Self { flags, mode, performer: if seen { Performer::Anyone } else { Performer::Broker } }
+    }
+
+    /// From memory, which the kernel would read again.
+    fn from_memory(flags: i32, mode: u32) -> Self {
+        Self { performer: Performer::Broker, ..Self::new(flags, mode) }
+    }
+
+    fn reads(self) -> bool {
+        self.flags.contains(OFlags::PATH) || !(self.changes() || self.creates())
     }
 
     fn creates(self) -> bool {
@@ -73,30 +96,35 @@ impl Session<'_> {
         let (Ok(flags), Ok(mode)) = (u32::try_from(flags), u32::try_from(mode)) else {
             return Err(Errno::INVAL);
         };
-        let wish = Wish::new(flags.cast_signed(), mode);
-        if wish.flags.contains(OFlags::PATH) || !(wish.changes() || wish.creates()) {
-            return Ok(Answer::Proceed);
-        }
+        let wish = Wish::from_memory(flags.cast_signed(), mode);
         let restrictions = ResolveFlags::from_bits_retain(restrictions);
         if restrictions.contains(ResolveFlags::CACHED) {
             return Err(Errno::AGAIN);
         }
         let path = self.task.read_path(at.path)?;
-        self.open_again(wish, || {
+        let answer = self.open_again(wish, || {
             if restrictions.is_empty() {
                 return self.object_of(at.dirfd, &path, wish.last());
             }
             let last =
                 if wish.last() == Last::Keep { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::empty() };
-            let object = resolve::resolve_within(self.task, at.dirfd, &path, restrictions | last)?;
+            let dangling = if wish.creates() { Errno::LOOP } else { Errno::NOENT };
+            let flags = restrictions | last;
+            let object = resolve::resolve_within(self.task, at.dirfd, &path, flags, dangling)?;
             Ok(self.unaliased(object))
-        })
+        });
+        match answer {
+            // A link itself, see `mere_path`.
+            Err(Errno::LOOP) if wish.flags.contains(OFlags::PATH) => Err(Errno::NOSYS),
+            answer => answer,
+        }
     }
 
     /// Opens what `object` finds, and looks again if a file came or went in between.
     fn open_again(&self, wish: Wish, object: impl Fn() -> Result<Object, Errno>) -> Result<Answer, Errno> {
         for _ in 0..RETRIES {
             let (answer, changed) = match object()? {
+                object if wish.reads() => return self.open_to_read(wish, object),
                 Object::Named(place) => (self.open_place(wish, &place), Errno::EXIST),
                 Object::Nameless(found) => return self.open_nameless(wish, &found),
             };
@@ -108,17 +136,39 @@ impl Session<'_> {
         Err(Errno::ACCESS)
     }
 
+    /// Anyone may read. Performed here all the same, because the caller could change its wish before the kernel reads it.
+    fn open_to_read(&self, wish: Wish, object: Object) -> Result<Answer, Errno> {
+        let found = match object {
+            Object::Named(place) if place.has_slash() && !place.is_folder() => return Err(Errno::NOTDIR),
+            Object::Named(place) => place.found.ok_or(Errno::NOENT)?,
+            Object::Nameless(found) => found,
+        };
+        self.permit(Action::Write, &[], false)?;
+        match found.kind() {
+            _ if wish.flags.contains(OFlags::PATH) => mere_path(wish, &found),
+            FileType::Symlink => Err(Errno::LOOP),
+            FileType::Fifo => self.open_fifo(wish, &found),
+            _ => reopen(wish, &found),
+        }
+    }
+
     /// A deleted file may be in the tree's folders as far as Landlock knows, but it is nobody's.
     fn open_nameless(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
-        if found.kind() != FileType::RegularFile {
-            return Ok(Answer::Proceed);
+        match (found.kind(), wish.performer) {
+            (FileType::RegularFile, _) => {}
+            (_, Performer::Anyone) => return Ok(Answer::Proceed),
+            (FileType::Fifo, _) => return self.open_fifo(wish, found),
+            _ => {}
         }
         self.permit(Action::Write, &[], false)?;
         reopen(wish, found)
     }
 
     fn open_place(&self, wish: Wish, place: &Place) -> Result<Answer, Errno> {
-        let lane = self.lane(place)?;
+        let lane = match self.lane(place)? {
+            Lane::Kernel if wish.performer == Performer::Broker => Lane::Above,
+            lane => lane,
+        };
         let Some(found) = &place.found else { return self.create(wish, place, lane) };
         match found.kind() {
             _ if wish.is_exclusive() => return Err(Errno::EXIST),
@@ -126,9 +176,7 @@ impl Session<'_> {
             FileType::Directory if wish.is_nameless() => return self.open_unnamed_in(wish, found, lane),
             // Nothing of the tree has a name there, but all of it may be on it.
             FileType::BlockDevice if wish.changes() => return Err(Errno::ACCESS),
-            FileType::RegularFile if place.name().as_encoded_bytes().ends_with(b"/") => {
-                return Err(Errno::NOTDIR);
-            }
+            FileType::RegularFile if place.has_slash() => return Err(Errno::NOTDIR),
             FileType::RegularFile => {}
             _ if lane == Lane::Kernel => return Ok(Answer::Proceed),
             FileType::Directory => return Err(Errno::ISDIR),
@@ -197,6 +245,19 @@ fn reopen(wish: Wish, found: &Found) -> Result<Answer, Errno> {
     let not_again = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
     let flags = wish.flags.difference(not_again) | OFlags::CLOEXEC | OFlags::NOCTTY;
     Ok(opened(wish, rustix::fs::openat(CWD, handle_path(&found.fd), flags, Mode::empty())?))
+}
+
+/// `openat2` with `O_PATH`. Such a descriptor cannot be handed over, so the caller gets one for reading, which can do all
+/// that the other can, or is told that there is no such call: then it makes the older one, of which nothing is in memory.
+fn mere_path(wish: Wish, found: &Found) -> Result<Answer, Errno> {
+    if !matches!(found.kind(), FileType::RegularFile | FileType::Directory) {
+        return Err(Errno::NOSYS);
+    }
+    let flags = wish.flags.difference(OFlags::PATH);
+    match reopen(Wish { flags, ..wish }, found) {
+        Err(Errno::ACCESS) => Err(Errno::NOSYS),
+        answer => answer,
+    }
 }
 
 fn opened(wish: Wish, fd: OwnedFd) -> Answer {

@@ -5,6 +5,9 @@ use super::{Rule, Verdict, WRITE_INTENT, When, notify};
 /// `AUDIT_ARCH_X86_64`: any other value is a 32-bit call.
 pub(super) const AUDIT: u32 = 0xc000_003e;
 
+/// Sets the base of thread-local storage.
+const ARCH_SET_FS: u32 = 0x1002;
+
 pub(super) const RULES: &[Rule] = &[
     Rule {
         call: libc::SYS_open,
@@ -19,4 +22,9 @@ pub(super) const RULES: &[Rule] = &[
     notify(libc::SYS_mkdir),
     notify(libc::SYS_mknod),
     notify(libc::SYS_chmod),
+    // Every program's first steps: here it can be held.
+    Rule {
+        call: libc::SYS_arch_prctl,
+        cases: &[(When::OneOf { argument: 0, values: &[ARCH_SET_FS] }, Verdict::Notify)],
+    },
 ];

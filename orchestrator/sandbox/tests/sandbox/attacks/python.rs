@@ -142,4 +142,35 @@ how = (ctypes.c_uint64 * 3)(0, 0, 0)
 def swap():
     how[0] = os.O_RDONLY; how[0] = os.O_WRONLY | os.O_TRUNC
 race(1.0, swap, lambda: os.close(call(437, AT_FDCWD, b'sub/held.txt', how, 24)))"###),
+    python("race of openat2's flags to truncate while reading", r###"
+how = (ctypes.c_uint64 * 3)(0, 0, 0)
+def swap():
+    how[0] = os.O_RDONLY; how[0] = os.O_RDONLY | os.O_TRUNC
+race(1.0, swap, lambda: os.close(call(437, AT_FDCWD, b'sub/held.txt', how, 24)))"###),
+    python("race of openat2's flags from a mere path", r###"
+how = (ctypes.c_uint64 * 3)(0, 0, 0)
+def swap():
+    how[0] = 0o10000000; how[0] = os.O_RDONLY | os.O_TRUNC
+race(1.0, swap, lambda: os.close(call(437, AT_FDCWD, b'sub/held.txt', how, 24)))"###),
+    python("race of a link that is truncated while reading", r###"
+os.symlink(OUT + '/safe', OUT + '/l'); open(OUT + '/safe', 'w')
+def swap():
+    os.symlink(HELD, OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
+    os.symlink(OUT + '/safe', OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
+race(1.0, swap, lambda: os.close(os.open(OUT + '/l', os.O_RDONLY | os.O_TRUNC)))"###),
+    python("race of a link that is truncated without reading or writing", r###"
+os.symlink(OUT + '/safe', OUT + '/l'); open(OUT + '/safe', 'w')
+def swap():
+    os.symlink(HELD, OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
+    os.symlink(OUT + '/safe', OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
+race(1.0, swap, lambda: os.close(os.open(OUT + '/l', 3 | os.O_TRUNC)))"###),
+    python("race of a truncated text from a device", r###"
+safe = b'/dev/null'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
+text = ctypes.create_string_buffer(safe, 256)
+def swap():
+    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
+def strike():
+    fd = libc.open(text, os.O_RDONLY | os.O_TRUNC)
+    if fd >= 0: os.close(fd)
+race(1.0, swap, strike)"###),
 ];

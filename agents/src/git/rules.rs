@@ -1,0 +1,201 @@
+//! The rules themselves, one per command.
+
+use std::path::Path;
+
+use super::call::Call;
+use crate::objection::Objection;
+
+const MINE: &str = "to restore your own: git checkout HEAD -- FILE";
+const LEAVE: &str = "commit your own and leave it to the person in charge";
+const COMMIT: &str = "commit your own: mala commit -m MESSAGE FILE";
+
+pub(super) fn judge(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> Vec<Objection> {
+    if matches!(call.rest, ["-h"] | ["--help", ..]) {
+        return Vec::new();
+    }
+    let mut found: Vec<Objection> =
+        call.config.iter().filter_map(|setting| setting_objection(setting)).collect();
+    let found_here = match call.verb {
+        "commit" => commit(call),
+        "add" | "stage" => add(call).into_iter().collect(),
+        _ => tree(call, exists).or_else(|| plumbing(call)).into_iter().collect(),
+    };
+    found.extend(found_here);
+    found
+}
+
+/// Commands that change everybody's files.
+fn tree(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> Option<Objection> {
+    let refuse = |why, instead| Some(Objection::new(call.typed(), why, instead));
+    match call.verb {
+        "switch" => refuse("it moves everybody's files", "stay on this branch"),
+        "checkout" if !names_files(call, exists) => refuse("it moves everybody's files", MINE),
+        "checkout" if names_everything(call) => refuse("it restores everybody's files", MINE),
+        "restore" if names_everything(call) => {
+            match call.has(&["--staged", "-S"]) && !call.has(&["--worktree", "-W"]) {
+                true => refuse("it takes everybody's files out of the index", "git restore --staged -- FILE")
+                    .map(Objection::if_foreign_changes),
+                false => refuse("it restores everybody's files", MINE),
+            }
+        }
+        "stash" if !call.begins(&["list", "show", "drop", "create"]) => {
+            refuse("it takes everybody's changes away", COMMIT)
+        }
+        "reset" if !names_files(call, &|_| false) || names_everything(call) => refuse(
+            "it undoes everybody's work",
+            "for your own files: git restore --staged --worktree -- FILE",
+        ),
+        "clean" if !call.has(&["-n", "--dry-run"]) => {
+            refuse("it deletes everybody's new files", "delete your own: rm FILE")
+        }
+        "merge" | "rebase" | "pull" | "cherry-pick" | "revert" | "am" | "bisect"
+            if !call.has(&["--abort", "--quit"]) && !call.begins(&["log", "view", "terms"]) =>
+        {
+            refuse("it changes everybody's files", LEAVE)
+        }
+        "filter-branch" | "filter-repo" | "sparse-checkout" | "checkout-index" => {
+            refuse("it changes everybody's files", LEAVE)
+        }
+        _ => None,
+    }
+}
+
+/// Commands that reach behind the scenes.
+fn plumbing(call: &Call<'_>) -> Option<Objection> {
+    let refuse = |why, instead| Some(Objection::new(call.typed(), why, instead));
+    match call.verb {
+        "read-tree" | "update-index" => refuse("it changes what everybody has staged", COMMIT),
+        "update-ref" => refuse("it moves a branch behind everybody's back", COMMIT),
+        "symbolic-ref" if call.operands().len() > 1 || call.has(&["-d", "--delete"]) => {
+            refuse("it moves everybody to another branch", "stay on this branch")
+        }
+        "commit-tree" => refuse("it makes a commit past the hooks that guard it", COMMIT),
+        "config" => config(call),
+        _ => None,
+    }
+}
+
+fn commit(call: &Call<'_>) -> Vec<Objection> {
+    let flags = commit_flags(call.rest);
+    let mut found = Vec::new();
+    if flags.iter().any(|flag| matches!(*flag, "-n" | "--no-verify")) {
+        let why = "it steps around the hooks that guard the commit";
+        found.push(Objection::new(call.typed(), why, "commit without it: git commit -- FILE"));
+    }
+    let takes_all = flags.iter().any(|flag| matches!(*flag, "-a" | "--all"));
+    if takes_all || flags.contains(&".") || flags.contains(&":/") {
+        let why = "it takes everybody's changes along";
+        found.push(Objection::new(call.typed(), why, COMMIT).if_foreign_changes());
+    }
+    found
+}
+
+/// The options of `git commit`, letters one by one, without the values some of them take; and its operands.
+fn commit_flags<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+    const LONG: &[&str] = &[
+        "--message",
+        "--file",
+        "--template",
+        "--author",
+        "--date",
+        "--reuse-message",
+        "--reedit-message",
+        "--fixup",
+        "--squash",
+        "--cleanup",
+        "--trailer",
+        "--pathspec-from-file",
+    ];
+    const LETTERS: [&str; 4] = ["-n", "-a", "-o", "-i"];
+    let mut flags = Vec::new();
+    let mut rest = rest.iter();
+    while let Some(arg) = rest.next() {
+        if LONG.contains(arg) {
+            rest.next();
+        } else if *arg == "--" {
+            flags.extend(rest.by_ref());
+        } else if arg.starts_with("--") || !arg.starts_with('-') {
+            flags.push(*arg);
+        } else {
+            for (at, letter) in arg.char_indices().skip(1) {
+                flags.extend(LETTERS.iter().find(|flag| flag.ends_with(letter)));
+                if "mFtcC".contains(letter) {
+                    if at + 1 == arg.len() {
+                        rest.next();
+                    }
+                    break;
+                }
+                if "uS".contains(letter) {
+                    break;
+                }
+            }
+        }
+    }
+    flags
+}
+
+fn add(call: &Call<'_>) -> Option<Objection> {
+    if call.has(&["-n", "--dry-run"]) {
+        return None;
+    }
+    let takes_all =
+        call.has(&["-A", "--all", "-u", "--update"]) && paths(call).iter().all(|path| is_all(path));
+    (takes_all || names_everything(call)).then(|| {
+        let why = "it stages everybody's changes";
+        Objection::new(call.typed(), why, "name your own: git add FILE").if_foreign_changes()
+    })
+}
+
+fn config(call: &Call<'_>) -> Option<Objection> {
+    let reads = ["--get", "--get-all", "--get-regexp", "--list", "-l", "--get-urlmatch"];
+    let operands = call.operands();
+    let words: &[&str] = match operands.split_first() {
+        Some((&("get" | "list"), _)) => return None,
+        Some((&("set" | "unset" | "remove-section" | "rename-section"), rest)) => rest,
+        _ if call.has(&reads) => return None,
+        _ if operands.len() < 2 && !call.has(&["--unset", "--unset-all"]) => return None,
+        _ => &operands,
+    };
+    words
+        .first()
+        .and_then(|key| setting_objection(key))
+        .map(|found| Objection { what: call.typed(), ..found })
+}
+
+/// Settings that lead git past the hooks, or give a command another name.
+fn setting_objection(setting: &str) -> Option<Objection> {
+    let key = setting.split('=').next().unwrap_or(setting).to_ascii_lowercase();
+    let why = match key.as_str() {
+        "core.hookspath" => "it steps around the hooks that guard commits",
+        "core.worktree" | "core.bare" | "core.gitproxy" | "include.path" => "it changes git for everybody",
+        "core.fsmonitor" | "core.sshcommand" | "core.editor" | "sequence.editor" => return None,
+        _ if key.starts_with("alias.") => "another name hides what a command does",
+        _ if key.starts_with("includeif.") || key.starts_with("filter.") => "it changes git for everybody",
+        _ => return None,
+    };
+    Some(Objection::new(format!("git -c {setting}"), why, "run the plain git command"))
+}
+
+/// True if the arguments name files: behind `--`, or nothing but paths that exist.
+fn names_files(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> bool {
+    if let Some(behind) = call.behind_dashes() {
+        return !behind.is_empty();
+    }
+    let operands = call.operands();
+    !operands.is_empty() && operands.iter().all(|arg| exists(Path::new(arg)))
+}
+
+/// The paths: behind `--`, else every operand.
+fn paths<'a>(call: &Call<'a>) -> Vec<&'a str> {
+    call.behind_dashes().map_or_else(|| call.operands(), <[&str]>::to_vec)
+}
+
+fn names_everything(call: &Call<'_>) -> bool {
+    paths(call).iter().any(|path| is_all(path))
+}
+
+/// True if the path means all files here or in the checkout.
+fn is_all(path: &str) -> bool {
+    matches!(path, "." | "./" | ":/" | ":" | "*" | ":/*" | "./*" | "**" | ".." | "../" | "/")
+        || path.starts_with(":(top)")
+}

@@ -1,0 +1,84 @@
+//! What mala's hooks look like in a client's settings.
+
+use serde_json::Value;
+
+use crate::Client;
+
+/// How long a hook may take before the client gives up on it, in the client's own unit.
+pub(crate) fn timeout(client: Client, event: &str) -> u32 {
+    match (client, event) {
+        (Client::Codex, "SessionEnd") => 3, // it grants no more
+        (Client::Gemini, _) => 30_000,
+        _ => 30,
+    }
+}
+
+/// Keeps Claude's hooks on. The odd space is how it is known as ours.
+pub(super) const MARKER: &str = "\"disableAllHooks\" : false";
+
+/// The command line of a hook, as the client's shell reads it.
+fn command(client: Client, mala: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "/._-+".contains(char);
+    let quoted = if !mala.is_empty() && mala.chars().all(is_plain) {
+        mala.to_owned()
+    } else {
+        format!("'{}'", mala.replace('\'', r"'\''"))
+    };
+    format!("{quoted} hook {client}")
+}
+
+/// The same as a quoted string, for JSON and for TOML.
+pub(crate) fn quoted_command(client: Client, mala: &str) -> String {
+    Value::from(command(client, mala)).to_string()
+}
+
+/// True if `command` is one of ours, wherever mala was installed then.
+pub(super) fn is_ours(client: Client, command: &str) -> bool {
+    let Some(program) = command.strip_suffix(client.name()).and_then(|rest| rest.strip_suffix(" hook "))
+    else {
+        return false;
+    };
+    program.trim_matches('\'').rsplit('/').next().is_some_and(|name| name.starts_with("mala"))
+}
+
+/// The events mala listens to, in the client's own words.
+pub(crate) fn events(client: Client) -> &'static [&'static str] {
+    match client {
+        Client::Claude => &[
+            "PreToolUse",
+            "PostToolUse",
+            "PostToolUseFailure",
+            "UserPromptSubmit",
+            "SessionStart",
+            "SessionEnd",
+            "Stop",
+            "SubagentStop",
+        ],
+        Client::Codex => &[
+            "PreToolUse",
+            "PostToolUse",
+            "UserPromptSubmit",
+            "SessionStart",
+            "SessionEnd",
+            "Stop",
+            "SubagentStop",
+        ],
+        Client::Gemini => {
+            &["BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "SessionStart", "SessionEnd"]
+        }
+        Client::Opencode => &[],
+    }
+}
+
+/// What is put into the list of `event`, in one line of JSON.
+pub(crate) fn group(client: Client, event: &str, mala: &str) -> String {
+    // Claude matches every tool by `*`, the others by saying nothing.
+    let matcher = if client == Client::Claude { "\"matcher\": \"*\", " } else { "" };
+    let timeout = timeout(client, event);
+    let failure =
+        if client == Client::Claude && event == "PreToolUse" { ", \"onFailure\": \"block\"" } else { "" };
+    let command = quoted_command(client, mala);
+    let hook =
+        format!("{{ \"type\": \"command\", \"command\": {command}, \"timeout\": {timeout}{failure} }}");
+    format!("{{ {matcher}\"hooks\": [{hook}] }}")
+}

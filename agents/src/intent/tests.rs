@@ -1,0 +1,106 @@
+use serde_json::json;
+
+use super::*;
+
+fn intent(name: &str, input: Value) -> Result<Intent, IntentError> {
+    ToolCall { name: name.to_owned(), input, id: None, response: None, error: None }.intent()
+}
+
+fn written(name: &str, input: Value) -> Vec<String> {
+    match intent(name, input).unwrap() {
+        Intent::Writes { paths } => paths.iter().map(|path| path.display().to_string()).collect(),
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn every_edit_tool_says_which_file_it_writes() {
+    assert_eq!(written("Write", json!({"file_path": "/w/a", "content": "x"})), ["/w/a"]);
+    assert_eq!(written("Edit", json!({"file_path": "a", "old_string": "", "new_string": ""})), ["a"]);
+    assert_eq!(written("MultiEdit", json!({"file_path": "a", "edits": []})), ["a"]);
+    assert_eq!(written("NotebookEdit", json!({"notebook_path": "n.ipynb", "new_source": ""})), ["n.ipynb"]);
+    assert_eq!(written("write_file", json!({"file_path": "g", "content": ""})), ["g"]);
+    assert_eq!(written("replace", json!({"file_path": "g", "old_string": "a"})), ["g"]);
+    assert_eq!(written("edit", json!({"filePath": "o", "oldString": "a"})), ["o"]);
+    let patch = "*** Begin Patch\n*** Update File: p\n*** Move to: q\n*** End Patch";
+    assert_eq!(written("apply_patch", json!({"command": patch})), ["p", "q"]);
+    assert_eq!(written("patch", json!({"patchText": patch})), ["p", "q"]);
+    assert_eq!(written("apply_patch", json!(patch)), ["p", "q"]);
+}
+
+#[test]
+fn an_edit_tool_without_its_path_is_an_error() {
+    for (name, input) in [
+        ("Write", json!({"content": "x"})),
+        ("Write", json!({"file_path": 7})),
+        ("Write", json!({"file_path": ""})),
+        ("Write", json!("a")),
+        ("Edit", json!({"file_path": ["a"]})),
+        ("NotebookEdit", json!({"file_path": "a"})),
+        ("apply_patch", json!({"command": "no patch"})),
+        ("apply_patch", json!({})),
+        ("Bash", json!({})),
+        ("Bash", json!({"command": ["a", 1]})),
+        ("Write", json!({"file_path": "a\0b"})),
+    ] {
+        assert!(intent(name, input.clone()).is_err(), "{name} {input}");
+    }
+}
+
+#[test]
+fn a_tool_nobody_knows_writes_every_path_it_is_given() {
+    assert_eq!(written("mcp__fs__write_file", json!({"path": "a.txt"})), ["a.txt"]);
+    assert_eq!(written("mcp__fs__move_file", json!({"source": "a", "destination": "b"})), ["b", "a"]);
+    assert_eq!(
+        written("mcp__ide__rename", json!({"edit": {"changes": [{"uri": "file:///w/x%20y"}]}})),
+        ["/w/x y"]
+    );
+    assert_eq!(written("mcp__x__y", json!({"files": ["a", "b", {"path": "c"}]})), ["a", "b", "c"]);
+    assert_eq!(written("FutureTool", json!({"filename": "z", "url": "https://x/y"})), ["z"]);
+    assert_eq!(written("mcp__x__get_and_delete", json!({"path": "z"})), ["z"]);
+    assert_eq!(written("mcp__read__apply", json!({"target_file": "z"})), ["z"]);
+}
+
+#[test]
+fn a_tool_whose_name_says_it_reads_only_reads() {
+    for name in [
+        "Read",
+        "Grep",
+        "mcp__fs__read_file",
+        "mcp__git__list_files",
+        "mcp__x__getSymbols",
+        "mcp__a__search",
+        "read_file",
+        "mcp__mala__lock_acquire",
+        "collaborationwait_agent",
+    ] {
+        assert_eq!(intent(name, json!({"path": "a", "file_path": "b"})).unwrap(), Intent::Reads, "{name}");
+    }
+}
+
+#[test]
+fn a_tool_nobody_knows_that_names_no_file_is_unknown() {
+    assert_eq!(
+        intent("mcp__mail__send", json!({"to_address": "x", "body": "src/a.rs"})).unwrap(),
+        Intent::Unknown
+    );
+    assert_eq!(intent("Whatever", json!(null)).unwrap(), Intent::Unknown);
+}
+
+#[test]
+fn shell_tools_give_their_command_also_as_words() {
+    let shell = |name: &str, input| match intent(name, input).unwrap() {
+        Intent::Shell { command, cwd } => (command, cwd),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(shell("Bash", json!({"command": "ls"})), ("ls".to_owned(), None));
+    assert_eq!(shell("Monitor", json!({"command": "tail -f x"})).0, "tail -f x");
+    assert_eq!(
+        shell("run_shell_command", json!({"command": "ls", "dir_path": "/w/s"})).1,
+        Some(PathBuf::from("/w/s"))
+    );
+    assert_eq!(shell("exec_command", json!({"cmd": "ls", "workdir": "s"})).1, Some(PathBuf::from("s")));
+    assert_eq!(shell("shell", json!({"command": ["bash", "-lc", "rm a"]})).0, "rm a");
+    assert_eq!(shell("shell", json!({"command": ["rm", "it's"]})).0, r"'rm' 'it'\''s'");
+    assert_eq!(shell("write_stdin", json!({"session_id": 1, "chars": "rm a\n"})).0, "rm a\n");
+}

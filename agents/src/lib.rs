@@ -1,0 +1,24 @@
+//! Agent clients: what their hooks say and how they are answered.
+//!
+//! Everything here is a pure function over text: nothing is read, written or started. A client calls a hook; its call is
+//! parsed, turned into what it intends, and answered in the client's own words. Who may write what is decided elsewhere.
+
+pub mod answer;
+pub mod client;
+pub mod git;
+pub mod hook;
+pub mod install;
+pub mod intent;
+pub mod launch;
+pub mod objection;
+pub mod patch;
+pub mod protected;
+pub mod shell;
+pub mod start;
+pub mod stream;
+
+pub use answer::{Answer, Rendered};
+pub use client::Client;
+pub use hook::{Event, HookCall, ToolCall};
+pub use intent::Intent;
+pub use objection::{Objection, When};

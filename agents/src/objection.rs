@@ -1,0 +1,40 @@
+//! Why something must not be done in a checkout that several agents share.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// A refusal in words: what, why, and what to do instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Objection {
+    /// The command or path, as it was typed.
+    pub what: String,
+    pub why: &'static str,
+    pub instead: &'static str,
+    pub when: When,
+    /// The folder the command runs in, if that is known: what happens outside the checkout needs no objection.
+    pub folder: Option<PathBuf>,
+}
+
+/// When an objection holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    Always,
+    /// Only while somebody else has changes in the checkout that the command would take along.
+    ForeignChanges,
+}
+
+impl Objection {
+    pub(crate) fn new(what: impl Into<String>, why: &'static str, instead: &'static str) -> Self {
+        Self { what: what.into(), why, instead, when: When::Always, folder: None }
+    }
+
+    pub(crate) fn if_foreign_changes(self) -> Self {
+        Self { when: When::ForeignChanges, ..self }
+    }
+}
+
+impl fmt::Display for Objection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` is refused in a shared checkout: {}; {}", self.what, self.why, self.instead)
+    }
+}

@@ -1,0 +1,79 @@
+//! How to start a client: its command line, environment and prompt, as plain data.
+//!
+//! Nothing of the user's own settings is changed: hooks and tools are handed to each process, for its own life. Nothing
+//! here starts anything.
+
+mod clients;
+mod profile;
+pub mod prompt;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+pub use profile::{Kind, Profile, PromptBy, built_in_profiles};
+
+/// The longest prompt that is handed over as an argument; systems bound a single one at 128 KiB.
+pub const LONGEST_ARGUMENT: usize = 120 * 1024;
+
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LaunchError {
+    #[error("the profile `{profile}` has no command; name one: [agents.{profile}] command = [\"PROGRAM\"]")]
+    NoCommand { profile: String },
+    #[error(
+        "the prompt has {len} bytes, more than fits into an argument; use `prompt = \"stdin\"` in [agents.{profile}]"
+    )]
+    TooLong { profile: String, len: usize },
+    #[error("{kind} keeps no session that could be resumed")]
+    NoSessions { kind: &'static str },
+}
+
+/// What is to be started.
+#[derive(Debug, Clone)]
+pub struct Order<'a> {
+    pub profile: &'a Profile,
+    pub prompt: &'a str,
+    /// The session to go on with; a new one if empty.
+    pub session: Option<&'a str>,
+    /// The program that hooks and tools call.
+    pub mala: &'a str,
+    /// A folder of this agent's own, outside the checkout and not open to everybody, for files that a client reads.
+    pub folder: &'a Path,
+    /// The most it may cost, where the client can be told.
+    pub budget: Option<f64>,
+    pub is_root: bool,
+}
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchSpec {
+    /// The program, then its arguments.
+    pub command: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    /// What it reads from stdin; nothing at all if empty.
+    pub stdin: Option<String>,
+    /// Files to write beforehand.
+    pub files: Vec<(PathBuf, String)>,
+}
+
+/// The command line, environment and prompt for `order`.
+pub fn spec(order: &Order<'_>) -> Result<LaunchSpec, LaunchError> {
+    let profile = order.profile;
+    if profile.command.is_empty() {
+        return Err(LaunchError::NoCommand { profile: profile.name.clone() });
+    }
+    let mut spec =
+        LaunchSpec { command: profile.command.clone(), env: BTreeMap::new(), stdin: None, files: Vec::new() };
+    match profile.kind {
+        Kind::Claude => clients::claude(order, &mut spec),
+        Kind::Codex => clients::codex(order, &mut spec),
+        Kind::Gemini => clients::gemini(order, &mut spec)?,
+        Kind::Opencode => clients::opencode(order, &mut spec)?,
+        Kind::Command => clients::command(order, &mut spec)?,
+    }
+    spec.env.extend(profile.env.clone());
+    Ok(spec)
+}

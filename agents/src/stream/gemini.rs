@@ -1,0 +1,59 @@
+//! `gemini -o stream-json`.
+
+use serde_json::Value;
+
+use super::{Progress, Report, Terminal, doing, number, text, tool};
+
+/// What the agent is saying: it comes in pieces.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    said: String,
+}
+
+pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec<Progress> {
+    let kind = text(value, "/type");
+    if kind != Some("message") {
+        state.said.clear();
+    }
+    match kind {
+        Some("init") => {
+            let Some(id) = text(value, "/session_id") else { return Vec::new() };
+            report.session = Some(id.to_owned());
+            vec![Progress::Session(id.to_owned())]
+        }
+        Some("message") if text(value, "/role") == Some("assistant") => {
+            let piece = text(value, "/content").unwrap_or_default();
+            if value.get("delta").and_then(Value::as_bool) != Some(true) {
+                state.said.clear();
+            }
+            state.said.push_str(piece);
+            report.say(&state.said);
+            vec![doing(&state.said)]
+        }
+        Some("tool_use") => {
+            report.usage.turns += 1;
+            let name = text(value, "/tool_name").unwrap_or("tool");
+            vec![tool(name, &value["parameters"]), Progress::Usage]
+        }
+        Some("error") if text(value, "/severity") != Some("warning") => {
+            report.fail("error", text(value, "/message").unwrap_or_default()).into_iter().collect()
+        }
+        Some("result") => result(value, report),
+        _ => Vec::new(),
+    }
+}
+
+fn result(value: &Value, report: &mut Report) -> Vec<Progress> {
+    let at = |key: &str| number(value, &format!("/stats/{key}")).unwrap_or(0);
+    report.usage.input_tokens = at("input_tokens");
+    report.usage.output_tokens = at("output_tokens");
+    let status = text(value, "/status").unwrap_or("unknown");
+    let mut progress = vec![Progress::Usage];
+    if status == "success" {
+        report.terminal = Some(Terminal { reason: status.to_owned(), is_error: false });
+        report.limited = None;
+    } else {
+        progress.extend(report.fail(status, text(value, "/error/message").unwrap_or_default()));
+    }
+    progress
+}

@@ -1,0 +1,164 @@
+//! What a client prints while it works, understood line by line.
+//!
+//! A [`Reader`] is fed the client's stdout and tells what is going on ([`Progress`]) and, at any moment, what is known
+//! so far ([`Report`]). Clients change their output from version to version, so a line that is not understood is
+//! no error: it still shows that the client is alive.
+
+mod claude;
+mod codex;
+mod gemini;
+mod limit;
+mod opencode;
+mod plain;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+pub use limit::{Limited, recognise};
+
+use crate::start::Kind;
+
+/// The longest message that is kept; of longer ones, the end, where outcomes stand.
+const LONGEST_MESSAGE: usize = 64 * 1024;
+/// The longest text that says what an agent does.
+const LONGEST_DOING: usize = 160;
+
+/// Something worth telling, from one line.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// The session can be resumed under this id.
+    Session(String),
+    /// What the agent does now, in a few words on one line.
+    Doing(String),
+    /// Totals have changed; see [`Report::usage`].
+    Usage,
+    /// The client was told to slow down.
+    Limited(Limited),
+}
+
+/// What a session has used so far.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Usage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    /// In dollars; nothing where the client does not say.
+    pub cost: Option<f64>,
+    pub turns: u64,
+}
+
+/// How the client says that it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Terminal {
+    /// The client's own word, such as `success` or `error_max_turns`.
+    pub reason: String,
+    pub is_error: bool,
+}
+
+/// Everything known about a session.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Report {
+    pub session: Option<String>,
+    /// The last thing the agent said.
+    pub message: Option<String>,
+    pub usage: Usage,
+    pub terminal: Option<Terminal>,
+    /// Set if the last thing that happened was a limit.
+    pub limited: Option<Limited>,
+}
+
+impl Report {
+    fn say(&mut self, text: &str) {
+        let from = text.ceil_char_boundary(text.len().saturating_sub(LONGEST_MESSAGE));
+        self.message = Some(text[from..].to_owned());
+    }
+
+    /// A failure in the client's own words, which may be a limit in disguise.
+    fn fail(&mut self, reason: &str, message: &str) -> Option<Progress> {
+        self.terminal = Some(Terminal { reason: reason.to_owned(), is_error: true });
+        self.limited = recognise(message);
+        self.limited.clone().map(Progress::Limited)
+    }
+}
+
+/// Reads one session's stdout.
+#[derive(Debug)]
+pub struct Reader {
+    format: Format,
+    report: Report,
+}
+
+#[derive(Debug)]
+enum Format {
+    Claude(claude::State),
+    Codex,
+    Gemini(gemini::State),
+    Opencode,
+    Plain,
+}
+
+impl Reader {
+    pub fn new(kind: Kind) -> Self {
+        let format = match kind {
+            Kind::Claude => Format::Claude(claude::State::default()),
+            Kind::Codex => Format::Codex,
+            Kind::Gemini => Format::Gemini(gemini::State::default()),
+            Kind::Opencode => Format::Opencode,
+            Kind::Command => Format::Plain,
+        };
+        Self { format, report: Report::default() }
+    }
+
+    /// Takes one line, without its end.
+    pub fn line(&mut self, line: &[u8]) -> Vec<Progress> {
+        if matches!(self.format, Format::Plain) {
+            return plain::line(&String::from_utf8_lossy(line), &mut self.report);
+        }
+        let Ok(value) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
+        match &mut self.format {
+            Format::Claude(state) => claude::line(&value, state, &mut self.report),
+            Format::Codex => codex::line(&value, &mut self.report),
+            Format::Gemini(state) => gemini::line(&value, state, &mut self.report),
+            Format::Opencode => opencode::line(&value, &mut self.report),
+            Format::Plain => Vec::new(),
+        }
+    }
+
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+}
+
+fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
+    value.pointer(path)?.as_str()
+}
+
+fn number(value: &Value, path: &str) -> Option<u64> {
+    value.pointer(path)?.as_u64()
+}
+
+/// A short single line for people.
+fn doing(text: &str) -> Progress {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line: String = line.chars().filter(|c| !c.is_control()).take(LONGEST_DOING).collect();
+    Progress::Doing(line)
+}
+
+/// A tool call, by its name and the argument that says most.
+fn tool(name: &str, input: &Value) -> Progress {
+    const TELLING: &[&str] = &[
+        "command",
+        "file_path",
+        "filePath",
+        "path",
+        "notebook_path",
+        "pattern",
+        "query",
+        "url",
+        "description",
+    ];
+    match TELLING.iter().find_map(|key| input.get(key)?.as_str()) {
+        Some(what) => doing(&format!("{name}: {what}")),
+        None => doing(name),
+    }
+}

@@ -1,0 +1,45 @@
+//! `opencode run --format json`.
+
+use serde_json::Value;
+
+use super::{Progress, Report, Terminal, doing, number, text, tool};
+
+pub(super) fn line(value: &Value, report: &mut Report) -> Vec<Progress> {
+    let mut progress = Vec::new();
+    if let Some(session) = text(value, "/sessionID")
+        && report.session.as_deref() != Some(session)
+    {
+        report.session = Some(session.to_owned());
+        progress.push(Progress::Session(session.to_owned()));
+    }
+    match text(value, "/type") {
+        Some("text") => {
+            let said = text(value, "/part/text").unwrap_or_default();
+            report.say(said);
+            progress.push(doing(said));
+        }
+        Some("tool_use") => {
+            let name = text(value, "/part/tool").unwrap_or("tool");
+            progress.push(tool(name, value.pointer("/part/state/input").unwrap_or(&Value::Null)));
+        }
+        Some("step_finish") => {
+            let usage = &mut report.usage;
+            usage.input_tokens += number(value, "/part/tokens/input").unwrap_or(0);
+            usage.output_tokens += number(value, "/part/tokens/output").unwrap_or(0);
+            usage.turns += 1;
+            if let Some(cost) = value.pointer("/part/cost").and_then(Value::as_f64) {
+                usage.cost = Some(usage.cost.unwrap_or(0.0) + cost);
+            }
+            let reason = text(value, "/part/reason").unwrap_or("unknown").to_owned();
+            report.terminal = Some(Terminal { reason, is_error: false });
+            report.limited = None;
+            progress.push(Progress::Usage);
+        }
+        Some("error") => {
+            let message = text(value, "/error/data/message").or_else(|| text(value, "/error/message"));
+            progress.extend(report.fail("error", message.unwrap_or_default()));
+        }
+        _ => {}
+    }
+    progress
+}

@@ -1,0 +1,138 @@
+use super::*;
+
+fn read(kind: Kind, lines: &[&str]) -> (Vec<Progress>, Report) {
+    let mut reader = Reader::new(kind);
+    let progress = lines.iter().flat_map(|line| reader.line(line.as_bytes())).collect();
+    (progress, reader.report().clone())
+}
+
+fn doings(progress: &[Progress]) -> Vec<&str> {
+    let mut texts = Vec::new();
+    for it in progress {
+        if let Progress::Doing(text) = it {
+            texts.push(text.as_str());
+        }
+    }
+    texts
+}
+
+#[test]
+fn claude_tells_session_work_tokens_cost_and_end() {
+    let (progress, report) = read(
+        Kind::Claude,
+        &[
+            r#"{"type":"system","subtype":"init","session_id":"s-1","model":"m"}"#,
+            r#"{"type":"assistant","session_id":"s-1","message":{"id":"m1","content":[{"type":"text","text":"I look\nat it"}],"usage":{"input_tokens":10,"output_tokens":1,"cache_read_input_tokens":5}}}"#,
+            r#"{"type":"assistant","session_id":"s-1","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{"command":"cargo test"}}],"usage":{"input_tokens":10,"output_tokens":7,"cache_read_input_tokens":5}}}"#,
+            r#"{"type":"assistant","session_id":"s-1","parent_tool_use_id":"t1","message":{"id":"m2","content":[{"type":"text","text":"sub-agent"}],"usage":{"input_tokens":1,"output_tokens":1}}}"#,
+            "not json",
+            r#"{"type":"result","subtype":"success","is_error":false,"num_turns":2,"result":"done\nMALA-OUTCOME: no-change: nothing to do","session_id":"s-1","total_cost_usd":0.25,"usage":{"input_tokens":11,"output_tokens":8,"cache_read_input_tokens":5}}"#,
+        ],
+    );
+    assert_eq!(progress[0], Progress::Session("s-1".into()));
+    assert_eq!(doings(&progress), ["I look at it", "Bash: cargo test", "sub-agent"]);
+    assert_eq!(report.message.as_deref(), Some("done\nMALA-OUTCOME: no-change: nothing to do"));
+    assert_eq!(report.usage, Usage { input_tokens: 16, output_tokens: 8, cost: Some(0.25), turns: 2 });
+    assert_eq!(report.terminal, Some(Terminal { reason: "success".into(), is_error: false }));
+}
+
+#[test]
+fn claude_counts_a_message_once_while_it_works() {
+    let line = r#"{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":10,"output_tokens":4}}}"#;
+    let (_, report) = read(Kind::Claude, &[line, line]);
+    assert_eq!((report.usage.input_tokens, report.usage.output_tokens, report.usage.turns), (10, 4, 1));
+}
+
+#[test]
+fn claude_at_its_limit_says_until_when() {
+    let (progress, _) = read(
+        Kind::Claude,
+        &[
+            r#"{"type":"rate_limit_event","rate_limit_info":{"status":"allowed","resetsAt":1}}"#,
+            r#"{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1794794629,"rateLimitType":"five_hour"}}"#,
+        ],
+    );
+    let until = Some(mala_core::Timestamp::from_millis(1_794_794_629_000));
+    assert_eq!(progress, [Progress::Limited(Limited { until, message: "five_hour limit reached".into() })]);
+    let (_, report) = read(
+        Kind::Claude,
+        &[
+            r#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: 429 rate_limit_error"}"#,
+        ],
+    );
+    assert!(report.limited.is_some() && report.terminal.unwrap().is_error);
+}
+
+#[test]
+fn codex_tells_session_work_tokens_and_end() {
+    let (progress, report) = read(
+        Kind::Codex,
+        &[
+            r#"{"type":"thread.started","thread_id":"t-1"}"#,
+            r#"{"type":"turn.started"}"#,
+            r#"{"type":"item.started","item":{"type":"command_execution","command":"ls -la"}}"#,
+            r#"{"type":"item.completed","item":{"type":"file_change","changes":[{"path":"a"},{"path":"b"}]}}"#,
+            r#"{"type":"item.completed","item":{"type":"agent_message","text":"all done"}}"#,
+            r#"{"type":"turn.completed","usage":{"input_tokens":20,"cached_input_tokens":3,"output_tokens":6}}"#,
+        ],
+    );
+    assert_eq!(doings(&progress), ["shell: ls -la", "edit: a, b", "all done"]);
+    assert_eq!(report.session.as_deref(), Some("t-1"));
+    assert_eq!(report.message.as_deref(), Some("all done"));
+    assert_eq!(report.usage, Usage { input_tokens: 20, output_tokens: 6, cost: None, turns: 1 });
+    let (_, failed) =
+        read(Kind::Codex, &[r#"{"type":"turn.failed","error":{"message":"You've hit your usage limit."}}"#]);
+    assert!(failed.limited.is_some());
+}
+
+#[test]
+fn gemini_speaks_in_pieces() {
+    let (_, report) = read(
+        Kind::Gemini,
+        &[
+            r#"{"type":"init","session_id":"g-1"}"#,
+            r#"{"type":"message","role":"user","content":"the prompt"}"#,
+            r#"{"type":"message","role":"assistant","content":"first ","delta":true}"#,
+            r#"{"type":"tool_use","tool_name":"run_shell_command","parameters":{"command":"ls"}}"#,
+            r#"{"type":"message","role":"assistant","content":"all ","delta":true}"#,
+            r#"{"type":"message","role":"assistant","content":"done","delta":true}"#,
+            r#"{"type":"result","status":"success","stats":{"input_tokens":5,"output_tokens":2}}"#,
+        ],
+    );
+    assert_eq!((report.session.as_deref(), report.message.as_deref()), (Some("g-1"), Some("all done")));
+    assert_eq!((report.usage.input_tokens, report.usage.output_tokens), (5, 2));
+}
+
+#[test]
+fn opencode_adds_up_its_steps() {
+    let step = r#"{"type":"step_finish","sessionID":"o-1","part":{"reason":"stop","cost":0.5,"tokens":{"input":4,"output":2}}}"#;
+    let tool = r#"{"type":"tool_use","sessionID":"o-1","part":{"tool":"edit","state":{"input":{"filePath":"a.rs"}}}}"#;
+    let said = r#"{"type":"text","sessionID":"o-1","part":{"text":"done"}}"#;
+    let (progress, report) = read(Kind::Opencode, &[tool, step, said, step]);
+    assert_eq!(doings(&progress), ["edit: a.rs", "done"]);
+    assert_eq!(report.usage, Usage { input_tokens: 8, output_tokens: 4, cost: Some(1.0), turns: 2 });
+    assert_eq!(report.message.as_deref(), Some("done"));
+}
+
+#[test]
+fn any_program_says_what_it_prints() {
+    let (progress, report) =
+        read(Kind::Command, &["working on the rate limit", "", "MALA-OUTCOME: obsolete: gone"]);
+    assert_eq!(report.message.as_deref(), Some("working on the rate limit\n\nMALA-OUTCOME: obsolete: gone"));
+    assert_eq!((progress.len(), report.limited), (2, None), "prose about limits is no limit");
+    let (_, report) = read(Kind::Command, &["mala: rate limit, try again in 5 minutes"]);
+    assert!(report.limited.unwrap().until.is_some());
+}
+
+#[test]
+fn endless_output_is_kept_short_and_on_one_line() {
+    let long = "x\u{1b}[31m é ".repeat(50_000);
+    let (progress, report) = read(Kind::Command, &[&long, &long, "the end"]);
+    assert!(report.message.as_ref().unwrap().len() <= 2 * LONGEST_MESSAGE);
+    assert!(report.message.unwrap().ends_with("the end"));
+    assert!(
+        doings(&progress)
+            .iter()
+            .all(|text| text.chars().count() <= LONGEST_DOING && !text.contains('\u{1b}'))
+    );
+}

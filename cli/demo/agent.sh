@@ -1,0 +1,52 @@
+# An agent of the demo. A real one is a model behind claude or codex; this one follows a script, and everything it does
+# is real: it gets its prompt on stdin, writes files, runs tests, commits, and is judged like anybody else.
+
+prompt=$(cat)
+issue=$(printf '%s\n' "$prompt" | sed -n '1s/^You work on the issue \([^ ]*\) .*/\1/p')
+was_sent_back() { printf '%s\n' "$prompt" | grep -q 'is not accepted yet'; }
+
+# The command that gets saved work back, out of the notes of an earlier attempt.
+saved_ref() { printf '%s\n' "$prompt" | sed -n 's/.*git show --format= --binary \(refs[^ ]*\) .*/\1/p' | tail -n 1; }
+
+case $issue in
+demo-1)
+    echo "I write the greeting, and take my time"
+    echo 'greet() { echo "hello, $1"; }' > src/greet.sh
+    sleep 2
+    mala test -- sh test.sh && mala commit -m "demo-1: greet by name"
+    ;;
+demo-2)
+    echo "I build on what demo-1 has made"
+    echo 'greet_all() { for name in "$@"; do greet "$name"; done; }' >> src/greet.sh
+    mala test -- sh test.sh && mala commit -m "demo-2: greet several"
+    ;;
+demo-3)
+    echo "I tidy up a neighbour's file on the way"
+    sleep 0.5
+    if sed -i 's/hello/HELLO/' src/greet.sh; then echo "it let me"; else echo "I was not allowed to, so I do my own work"; fi
+    echo 'add() { echo $(($1 + $2)); }' > src/add.sh
+    mala test -- sh test.sh && mala commit -m "demo-3: add"
+    ;;
+demo-4)
+    if was_sent_back; then
+        echo "I am told what is missing, and do it"
+        mala test -- sh test.sh
+    else
+        echo 'subtract() { echo $(($1 - $2)); }' > src/subtract.sh
+        mala commit -m "demo-4: subtract"
+        echo "Done! All tests pass." # It never ran them.
+    fi
+    ;;
+demo-5)
+    ref=$(saved_ref)
+    if [ -z "$ref" ]; then
+        echo '# divide: what about zero?' > src/divide.sh
+        echo "I lost my way"
+        exit 1
+    fi
+    echo "The note of the first attempt says where its work is"
+    git show --format= --binary "$ref" | git apply
+    printf '%s\n' 'divide() { [ "$2" -ne 0 ] && echo $(($1 / $2)); }' > src/divide.sh
+    mala test -- sh test.sh && mala commit -m "demo-5: divide"
+    ;;
+esac

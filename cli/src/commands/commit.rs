@@ -1,0 +1,116 @@
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::Path;
+
+use clap::Args;
+use mala_core::{IssueId, Scope};
+use mala_gate::commit::{self, GitHooks, Request, Selection};
+use mala_gate::evidence::Who;
+use mala_gate::{Ownership, Repo, RepoPath};
+use mala_store::Party;
+use mala_store::process::{self, ProcessTable};
+use serde_json::json;
+
+use super::whoami::Identity;
+use crate::context::{Caller, Context, open};
+use crate::desk;
+use crate::error::{CliError, Code};
+use crate::ownership::{DeskOwnership, StoreOwnership};
+use crate::ui::plain;
+
+/// Commit exactly one's own files
+///
+/// Takes the files that changed and that the agent holds, or those that are named, and nothing else: what others have staged
+/// or changed stays as it is. The repository's own hooks run. If anything fails, everything is as it was before.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala commit -m 'bd-12: parse empty files'
+  mala commit -m 'bd-12: parse empty files' src/parse.rs tests/parse.rs")]
+pub(crate) struct CommitArgs {
+    #[command(flatten)]
+    caller: Caller,
+    /// Issue that is worked on
+    #[arg(long, value_name = "ID")]
+    issue: Option<IssueId>,
+    /// The message; `-` reads it from standard input
+    #[arg(short, long, value_name = "MSG")]
+    message: String,
+    /// Files and folders [default: everything that changed and that the agent holds]
+    #[arg(value_name = "PATH")]
+    paths: Vec<OsString>,
+}
+
+pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, CliError> {
+    let scope = context.scope()?;
+    let (who, ownership) = committer(args, context, &scope)?;
+    let repo = Repo::new(scope.clone());
+    // What a killed commit left, git's index lock above all, would be in the way.
+    commit::sweep(&repo, &ProcessTable)?;
+    let request = Request {
+        who: who.clone(),
+        selection: selection(args, context, &scope)?,
+        message: message(args, context)?,
+        evidence: Vec::new(),
+        owner: process::current(),
+    };
+    let made = commit::commit(&repo, &*ownership, &GitHooks, &request)?;
+    let files: Vec<String> = made.files.iter().map(ToString::to_string).collect();
+    let body = json!({ "commit": made.id.as_str(), "branch": made.branch, "files": files, "agent": who.agent, "issue": who.issue });
+    context.ui.answer(&body, |out| {
+        writeln!(out, "committed {} with {} of `{}`:", made.id.short(), count(files.len()), who.agent)?;
+        files.iter().try_for_each(|file| writeln!(out, "  {}", plain(file)))
+    })?;
+    if let Some(trouble) = made.after_hook {
+        context.ui.warning(&format!("the commit stands, but the hook after it failed: {trouble}"));
+    }
+    Ok(Code::SUCCESS)
+}
+
+fn count(files: usize) -> String {
+    if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
+}
+
+/// Who commits, and whom to ask what belongs to whom. Inside an agent's tree that is its supervisor.
+fn committer(
+    args: &CommitArgs,
+    context: &Context,
+    scope: &Scope,
+) -> Result<(Who, Box<dyn Ownership>), CliError> {
+    let (mut who, ownership): (Who, Box<dyn Ownership>) = match desk::supervisor() {
+        Some(socket) => (desk_identity(&socket)?, Box::new(DeskOwnership::new(socket))),
+        None => {
+            let mut store = open(scope)?;
+            let Party { agent, issue, run, .. } = args.caller.party(context, &mut store, None, None)?;
+            (Who { agent, issue, run }, Box::new(StoreOwnership::new(store)))
+        }
+    };
+    who.issue = args.issue.clone().or(who.issue);
+    Ok((who, ownership))
+}
+
+pub(super) fn desk_identity(socket: &Path) -> Result<Who, CliError> {
+    let words = ["mala", "whoami", "--json"].map(OsString::from);
+    let (_, answer) = desk::query(socket, words.into_iter())?;
+    let identity: Identity = serde_json::from_slice(&answer).map_err(CliError::failed)?;
+    Ok(identity.try_into()?)
+}
+
+fn selection(args: &CommitArgs, context: &Context, scope: &Scope) -> Result<Selection, CliError> {
+    if args.paths.is_empty() {
+        return Ok(Selection::Owned);
+    }
+    let path = |typed: &OsString| {
+        let key = scope.key(&context.cwd, Path::new(typed))?;
+        Ok(RepoPath::from_bytes(key.as_bytes()))
+    };
+    Ok(Selection::Paths(args.paths.iter().map(path).collect::<Result<_, CliError>>()?))
+}
+
+fn message(args: &CommitArgs, context: &Context) -> Result<String, CliError> {
+    if args.message != "-" {
+        return Ok(args.message.clone());
+    }
+    let mut text = String::new();
+    context.ui.input().read_to_string(&mut text)?;
+    Ok(text)
+}

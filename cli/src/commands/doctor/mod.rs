@@ -1,0 +1,158 @@
+mod hooks;
+mod programs;
+
+use std::io::{self, Write};
+use std::process::Command;
+
+use clap::Args;
+use mala_core::Scope;
+use mala_store::{SCHEMA_VERSION, Store};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::{CliError, Code, REFUSED};
+use crate::ui::{GREEN, RED, YELLOW};
+
+/// Check what works here, and say how to mend what does not
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  mala doctor")]
+pub(crate) struct DoctorArgs {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    status: Verdict,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name, status: Verdict::Ok, detail: detail.into(), fix: None }
+    }
+
+    fn fail(name: &'static str, error: impl Into<CliError>) -> Self {
+        let error = error.into();
+        let fix = error.hints.first().cloned();
+        Self { name, status: Verdict::Fail, detail: error.messages().join(": "), fix }
+    }
+}
+
+pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, CliError> {
+    let mut checks = vec![check_git()];
+    match context.scope() {
+        Ok(scope) => {
+            checks.push(Check::ok("checkout", scope.root().display().to_string()));
+            checks.push(check_settings(context, Some(&scope)));
+            checks.push(check_store(&scope));
+            checks.push(hooks::git(&scope));
+            checks.extend(hooks::clients(&scope));
+        }
+        Err(error) => {
+            checks.push(Check::fail("checkout", error));
+            checks.push(check_settings(context, None));
+        }
+    }
+    checks.push(programs::clients());
+    checks.push(programs::trackers());
+    checks.push(enforcement());
+    let is_well = checks.iter().all(|check| check.status != Verdict::Fail);
+    context.ui.answer(&json!({ "ok": is_well, "checks": checks }), |out| write_checks(out, &checks))?;
+    Ok(if is_well { Code::SUCCESS } else { Code::from(REFUSED) })
+}
+
+fn check_git() -> Check {
+    let failed = |error: io::Error| {
+        let error = CliError::failed(format!("cannot run `git`: {error}"));
+        Check::fail("git", error.hint("install git 2.30 or newer and put it on the PATH"))
+    };
+    match Command::new("git").arg("--version").output() {
+        Ok(out) if out.status.success() => Check::ok("git", String::from_utf8_lossy(&out.stdout).trim()),
+        Ok(out) => failed(io::Error::other(out.status.to_string())),
+        Err(error) => failed(error),
+    }
+}
+
+fn check_settings(context: &Context, scope: Option<&Scope>) -> Check {
+    match context.load_settings(scope, Vec::new()) {
+        Err(error) => Check::fail("settings", error),
+        Ok(loaded) if loaded.warnings.is_empty() => {
+            let set = loaded
+                .entries()
+                .filter(|entry| !matches!(entry.origin, mala_config::Origin::Default))
+                .count();
+            Check::ok("settings", format!("{set} set, the others at their defaults"))
+        }
+        Ok(loaded) => {
+            let detail: Vec<_> = loaded.warnings.iter().map(ToString::to_string).collect();
+            let fix = Some("correct or remove the unknown names".to_owned());
+            Check { name: "settings", status: Verdict::Warn, detail: detail.join("; "), fix }
+        }
+    }
+}
+
+fn check_store(scope: &Scope) -> Check {
+    let examine = || {
+        let mut store = Store::open(scope)?;
+        store.check_integrity()?;
+        let locks = store.locks()?.len();
+        let path = store.path().display().to_string();
+        Ok::<_, mala_store::StoreError>(format!("{path}: sound, schema {SCHEMA_VERSION}, {locks} locks held"))
+    };
+    match examine() {
+        Ok(detail) => Check::ok("store", detail),
+        Err(error) => Check::fail("store", error),
+    }
+}
+
+/// Says plainly what protects the user.
+fn enforcement() -> Check {
+    match mala_sandbox::probe() {
+        Ok(support) => {
+            let root = if support.is_root {
+                "; as an ordinary user it would be even safer than as root"
+            } else {
+                ""
+            };
+            let detail = format!(
+                "kernel: agents started by `mala exec` cannot change what others hold (Landlock {}, seccomp){root}; \
+                 locks bind everybody else who asks for them",
+                support.landlock
+            );
+            Check::ok("enforcement", detail)
+        }
+        Err(why) => Check {
+            name: "enforcement",
+            status: Verdict::Warn,
+            detail: format!("{why}; locks bind only those who ask for them"),
+            fix: Some("set up the clients' hooks, which refuse what they can see: mala init".to_owned()),
+        },
+    }
+}
+
+fn write_checks(out: &mut dyn Write, checks: &[Check]) -> io::Result<()> {
+    for check in checks {
+        let (style, word) = match check.status {
+            Verdict::Ok => (GREEN, "ok  "),
+            Verdict::Warn => (YELLOW, "warn"),
+            Verdict::Fail => (RED, "fail"),
+        };
+        writeln!(out, "{style}{word}{style:#}  {:<14} {}", check.name, crate::ui::plain(&check.detail))?;
+        if let Some(fix) = &check.fix {
+            writeln!(out, "                     fix: {fix}")?;
+        }
+    }
+    Ok(())
+}

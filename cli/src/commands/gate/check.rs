@@ -1,0 +1,214 @@
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+use mala_config::Settings;
+use mala_core::{IssueId, Timestamp};
+use mala_gate::rerun::{self, Suite};
+use mala_gate::rules::{self, Candidate, IssuePattern, Records};
+use mala_gate::runner::Tee;
+use mala_gate::verdict::{self, Check, Status, Verdict};
+use mala_gate::{EvidenceLog, Oid, Repo};
+use mala_logs::telemetry::{GateResult, metrics};
+use mala_store::{EventKind, Party, Store, process};
+use serde_json::json;
+
+use super::{Judged, Subject};
+use crate::context::{Context, open};
+use crate::error::{CliError, Code, REFUSED};
+use crate::ownership::StoreOwnership;
+use crate::ui::{DIM, GREEN, RED};
+
+/// Commits that are looked through for one that names the issue.
+const LOOK_BACK: usize = 500;
+
+/// Say whether a commit is accepted, and what is missing
+///
+/// Without `--commit` it is the newest commit that names the issue, else the last one. Nothing is taken on trust: the commit
+/// is read from git, who owned its files from the store, and what passed from the evidence that mala recorded itself.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala gate check --issue bd-12
+  mala gate check --commit HEAD~1 --issue bd-12 --agent alice --json")]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    judged: Judged,
+    /// The commit
+    #[arg(long, value_name = "REV")]
+    commit: Option<String>,
+    /// Run all required commands in a clean snapshot of the commit, instead of trusting earlier runs
+    #[arg(long)]
+    rerun: bool,
+    /// File with the agent's last message, which may declare that no commit is needed; `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    final_message: Option<PathBuf>,
+}
+
+pub(super) fn cmd_check(args: &CheckArgs, context: &Context) -> Result<Code, CliError> {
+    let scope = context.scope()?;
+    let settings = context.settings(&scope, Vec::new())?;
+    let mut store = open(&scope)?;
+    let subject = args.judged.resolve(context, &mut store)?;
+    let final_message = args.final_message.as_ref().map(|file| read(context, file)).transpose()?;
+    let repo = Repo::new(scope);
+    let question = Question { subject, revision: args.commit.clone(), final_message };
+    let mut verdict = verdict(&repo, store, &settings, &question)?;
+    if args.rerun {
+        verdict = rerun(context, &repo, &settings, verdict)?;
+    }
+    metrics().gate_result(if verdict.is_pass() { GateResult::Pass } else { GateResult::Fail });
+    context.ui.answer(&verdict, |out| show(out, &verdict))?;
+    Ok(if verdict.is_pass() { Code::SUCCESS } else { Code::from(REFUSED) })
+}
+
+/// The verdict with every required command run anew. Agents cannot ask for it: what they wrote would run outside of their tree.
+fn rerun(context: &Context, repo: &Repo, settings: &Settings, verdict: Verdict) -> Result<Verdict, CliError> {
+    if context.supervised.is_some() {
+        return Err(CliError::refused("an agent cannot have its tests rerun outside of its own tree")
+            .hint("run them in a snapshot: mala test --isolated -- COMMAND"));
+    }
+    let Some(commit) = verdict.commit.clone() else { return Ok(verdict) };
+    let (commands, carried, owner) =
+        (settings.required(), super::super::test::carried(settings), process::current());
+    let suite = Suite { commands: &commands, carried: &carried, owner: &owner };
+    // The answer has standard output for itself.
+    let (mut out, mut err) = (context.ui.err(), context.ui.err());
+    let rerun = rerun::rerun(repo, &commit, &suite, &mut Tee { out: &mut *out, err: &mut *err })
+        .map_err(CliError::failed)?;
+    Ok(verdict.with_rerun(&rerun))
+}
+
+/// What is asked of the gate.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
+    pub(crate) subject: Subject,
+    pub(crate) revision: Option<String>,
+    pub(crate) final_message: Option<String>,
+}
+
+/// Judges, and notes the verdict about an agent in the log.
+pub(crate) fn verdict(
+    repo: &Repo,
+    mut store: Store,
+    settings: &Settings,
+    question: &Question,
+) -> Result<Verdict, CliError> {
+    let rules = super::rules(settings)?;
+    let Subject { agent, issue } = question.subject.clone();
+    let known = store.status()?.agents.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
+    let claimed_at = known.as_ref().map(|known| known.since);
+    let commit = match &question.revision {
+        Some(revision) => Some(named(repo, revision)?),
+        None => newest(repo, &rules.issue, issue.as_ref(), claimed_at)?,
+    };
+    let candidate = Candidate {
+        commit,
+        issue,
+        agent,
+        claimed_at,
+        claimed_head: None,
+        final_message: question.final_message.clone(),
+    };
+    let foreign =
+        known.as_ref().map(|known| foreign_writes(&mut store, &known.party, claimed_at)).transpose()?;
+    let log = EvidenceLog::of(repo.scope());
+    let records = Records { log: &log, transcripts: &[] };
+    let ownership = StoreOwnership::new(store);
+    let mut verdict = rules::check(repo, &ownership, &records, &rules, &candidate)?;
+    if let Some(check) = foreign {
+        if check.status == Status::Fail {
+            verdict.verdict = verdict::Answer::Fail;
+        }
+        verdict.checks.push(check);
+    }
+    if let Some(known) = known {
+        let kind = if verdict.is_pass() { EventKind::GatePassed } else { EventKind::GateFailed };
+        let failed: Vec<&str> = verdict.failures().map(|check| check.name).collect();
+        let detail = json!({ "commit": verdict.commit, "failed": failed });
+        ownership.into_store().record_fact(&known.party, kind, None, &detail)?;
+    }
+    Ok(verdict)
+}
+
+fn named(repo: &Repo, revision: &str) -> Result<Oid, CliError> {
+    repo.resolve(revision)?.ok_or_else(|| {
+        CliError::usage(format!("there is no commit `{revision}`"))
+            .hint("see which there are: git log --oneline")
+    })
+}
+
+/// The newest commit that names the issue, else the last one. For an agent, commits from before it began do not count.
+fn newest(
+    repo: &Repo,
+    pattern: &IssuePattern,
+    issue: Option<&IssueId>,
+    since: Option<Timestamp>,
+) -> Result<Option<Oid>, CliError> {
+    let Some(head) = repo.resolve("HEAD")? else { return Ok(None) };
+    let Some(issue) = issue else { return Ok(Some(head)) };
+    let mut next = Some(head.clone());
+    for _ in 0..LOOK_BACK {
+        let Some(id) = next else { break };
+        let commit = repo.commit(&id)?;
+        if pattern.names(&commit.message, issue) {
+            return Ok(Some(id));
+        }
+        next = commit.parents.first().cloned();
+    }
+    Ok(since.is_none().then_some(head))
+}
+
+/// Changes to others' files, and files written without their lock, stand against an agent.
+fn foreign_writes(store: &mut Store, party: &Party, since: Option<Timestamp>) -> Result<Check, CliError> {
+    let facts = store.facts(&party.agent, &[EventKind::WriteForeign, EventKind::LockLost], since)?;
+    let is_certain = |detail: &serde_json::Value| detail["certain"] != json!(false);
+    let mut paths: Vec<String> =
+        facts.into_iter().filter(|fact| is_certain(&fact.detail)).filter_map(|fact| fact.path).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    Ok(if paths.is_empty() {
+        Check {
+            name: "foreign-writes",
+            status: Status::Pass,
+            detail: "no file of another agent was written".to_owned(),
+            evidence: Vec::new(),
+        }
+    } else {
+        Check {
+            name: "foreign-writes",
+            status: Status::Fail,
+            detail: format!(
+                "written without holding them: {}; see what happened: mala logs list --agent {}",
+                paths.join(", "),
+                party.agent
+            ),
+            evidence: Vec::new(),
+        }
+    })
+}
+
+fn read(context: &Context, file: &PathBuf) -> Result<String, CliError> {
+    if file.as_os_str() == "-" {
+        let mut text = String::new();
+        context.ui.input().read_to_string(&mut text)?;
+        return Ok(text);
+    }
+    let path = context.cwd.join(file);
+    std::fs::read_to_string(&path)
+        .map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", path.display())))
+}
+
+fn show(out: &mut dyn Write, verdict: &Verdict) -> io::Result<()> {
+    for check in &verdict.checks {
+        let (style, word) = match check.status {
+            Status::Pass => (GREEN, "pass"),
+            Status::Fail => (RED, "FAIL"),
+            Status::Skipped => (DIM, "skip"),
+        };
+        writeln!(out, "{style}{word}{style:#}  {}: {}", check.name, check.detail)?;
+    }
+    let commit = verdict.commit.as_ref().map(|id| format!(" {}", id.short())).unwrap_or_default();
+    let issue = verdict.issue.as_ref().map(|issue| format!(" for {issue}")).unwrap_or_default();
+    let answer = if verdict.is_pass() { "accepted" } else { "not accepted" };
+    writeln!(out, "{answer}:{commit}{issue}")
+}

@@ -1,0 +1,39 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use mala_gate::hooks;
+
+use super::Judged;
+use crate::context::{Context, open};
+use crate::error::{CliError, Code};
+
+/// Check that a commit message names its issue; git's `commit-msg` hook calls this
+///
+/// Agents must; people are asked to only if `gate.people = true`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  mala gate commit-msg .git/COMMIT_EDITMSG --issue bd-12")]
+pub(crate) struct CommitMsgArgs {
+    #[command(flatten)]
+    judged: Judged,
+    /// File with the message
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+pub(super) fn cmd_commit_msg(args: &CommitMsgArgs, context: &Context) -> Result<Code, CliError> {
+    let scope = context.scope()?;
+    let settings = context.settings(&scope, Vec::new())?;
+    let mut store = open(&scope)?;
+    let subject = args.judged.resolve(context, &mut store)?;
+    if subject.agent.is_none() && subject.issue.is_none() && !settings.gate.people {
+        return Ok(Code::SUCCESS);
+    }
+    let path = context.cwd.join(&args.file);
+    let text = std::fs::read(&path)
+        .map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", path.display())))?;
+    let pattern = settings.gate.issue_pattern.parse().map_err(CliError::usage)?;
+    hooks::commit_msg(&String::from_utf8_lossy(&text), &pattern, subject.issue.as_ref())
+        .map_err(CliError::refused)?;
+    Ok(Code::SUCCESS)
+}

@@ -1,0 +1,81 @@
+//! `mala gate`: whether a commit is accepted, and what git's hooks ask before there is one.
+
+mod check;
+mod commit_msg;
+mod post_commit;
+mod pre_commit;
+
+use clap::Subcommand;
+use mala_config::{Settings, ValidateSettings};
+use mala_core::{AgentId, IssueId, Pattern};
+use mala_gate::rules::{Breadth, Clean, Foreign, Rules};
+use mala_store::{Party, Store};
+
+use crate::context::Context;
+use crate::error::{CliError, Code};
+
+pub(crate) use check::{Question, verdict};
+
+/// Judge commits
+#[derive(Debug, Subcommand)]
+pub(crate) enum GateCommand {
+    Check(check::CheckArgs),
+    CommitMsg(commit_msg::CommitMsgArgs),
+    PreCommit(pre_commit::PreCommitArgs),
+    PostCommit(post_commit::PostCommitArgs),
+}
+
+pub(crate) fn run(command: GateCommand, context: &Context) -> Result<Code, CliError> {
+    match command {
+        GateCommand::Check(args) => check::cmd_check(&args, context),
+        GateCommand::CommitMsg(args) => commit_msg::cmd_commit_msg(&args, context),
+        GateCommand::PreCommit(args) => pre_commit::cmd_pre_commit(&args, context),
+        GateCommand::PostCommit(args) => post_commit::cmd_post_commit(&args, context),
+    }
+}
+
+/// Who is judged: an agent, if one is meant or this is one's session. People have no name here.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Judged {
+    /// Agent whose commit it is [default: the one this session belongs to; nobody for a person]
+    #[arg(long, env = "MALA_AGENT", value_name = "NAME")]
+    agent: Option<AgentId>,
+    /// Issue that the commit is for [default: the one the agent works on]
+    #[arg(long, value_name = "ID")]
+    issue: Option<IssueId>,
+}
+
+/// The agent and the issue that a command is about.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub(crate) agent: Option<AgentId>,
+    pub(crate) issue: Option<IssueId>,
+}
+
+impl Judged {
+    pub(crate) fn resolve(&self, context: &Context, store: &mut Store) -> Result<Subject, CliError> {
+        let bound = context.bound_party(store)?;
+        let agent = match bound {
+            Some(Party { agent, .. }) => Some(agent),
+            None => self.agent.clone(),
+        };
+        let known =
+            store.status()?.agents.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
+        let issue = self.issue.clone().or_else(|| known.and_then(|known| known.party.issue));
+        Ok(Subject { agent, issue })
+    }
+}
+
+/// The rules that the settings ask for.
+pub(crate) fn rules(settings: &Settings) -> Result<Rules, CliError> {
+    let ValidateSettings { strict, clean, docs, .. } = &settings.validate;
+    let pattern = |text: &String| Ok(Pattern::parse(text.as_bytes())?);
+    Ok(Rules {
+        issue: settings.gate.issue_pattern.parse().map_err(CliError::usage)?,
+        required: settings.required(),
+        breadth: Breadth::default(),
+        foreign: if *strict { Foreign::Refused } else { Foreign::Named },
+        clean: if *clean { Clean::Required } else { Clean::Ignored },
+        documentation: docs.iter().map(pattern).collect::<Result<_, CliError>>()?,
+    })
+}

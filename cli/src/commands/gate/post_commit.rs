@@ -1,0 +1,35 @@
+use clap::Args;
+use mala_core::{Life, Owner};
+use mala_gate::Repo;
+use mala_store::{EventKind, Party, process};
+use serde_json::json;
+
+use super::Judged;
+use crate::context::{Context, open};
+use crate::error::{CliError, Code};
+
+/// Note that a commit was made; git's `post-commit` hook calls this
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  mala gate post-commit")]
+pub(crate) struct PostCommitArgs {
+    #[command(flatten)]
+    judged: Judged,
+}
+
+pub(super) fn cmd_post_commit(args: &PostCommitArgs, context: &Context) -> Result<Code, CliError> {
+    let scope = context.scope()?;
+    let mut store = open(&scope)?;
+    let subject = args.judged.resolve(context, &mut store)?;
+    let (Some(agent), Some(commit)) = (subject.agent, Repo::new(scope).resolve("HEAD")?) else {
+        return Ok(Code::SUCCESS);
+    };
+    let known = store.status()?.agents.into_iter().find(|known| known.party.agent == agent);
+    let owner: Owner = match known {
+        Some(known) if known.life != Life::Dead => known.party.owner,
+        _ => process::current(),
+    };
+    let party = Party { agent, owner, supervised: false, issue: subject.issue, run: None };
+    store.record_fact(&party, EventKind::CommitMade, None, &json!({ "commit": commit }))?;
+    Ok(Code::SUCCESS)
+}

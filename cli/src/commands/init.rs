@@ -1,0 +1,258 @@
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use mala_agents::install::{self, Removal};
+use mala_agents::{Client, install::InstallError};
+use mala_config::{Preset, render_new_file};
+use mala_core::Scope;
+use mala_gate::Repo;
+use mala_gate::hooks::{self, Done, Installed};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::error::{CliError, Code};
+use crate::ui::plain;
+
+/// Set mala up in this checkout, or take it back
+///
+/// Writes `mala.toml` with the project's preset, puts mala into git's hooks (those already there are called first) and into
+/// the project settings of the agent clients that are installed. Doing it again changes nothing; `--undo` restores every
+/// byte that was there before.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala init
+  mala init --preset rust --client claude
+  mala init --undo")]
+pub(crate) struct InitArgs {
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    /// Kind of project: none, python-uv, rust, node or go [default: by the files at the top of the checkout]
+    #[arg(long, value_name = "PRESET", conflicts_with = "undo")]
+    preset: Option<String>,
+    /// Only these clients: claude, codex, gemini or opencode; repeatable [default: those that are installed]
+    #[arg(long = "client", value_name = "CLIENT")]
+    clients: Vec<Client>,
+    /// Take everything back that `mala init` has added
+    #[arg(long)]
+    undo: bool,
+}
+
+/// One file, and what happens to it.
+#[derive(Debug, Serialize)]
+struct Step {
+    path: PathBuf,
+    what: &'static str,
+    #[serde(skip)]
+    action: Action,
+}
+
+#[derive(Debug)]
+enum Action {
+    Write(String),
+    Remove,
+    Nothing,
+}
+
+pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliError> {
+    let scope = context.scope()?;
+    // Everything is read and understood before anything is written.
+    let steps = if args.undo { undo_steps(args, &scope)? } else { steps(args, &scope)? };
+    if !args.yes && !context.ui.json && context.ui.is_live() && !confirmed(context, &steps)? {
+        return Err(CliError::refused("nothing was changed"));
+    }
+    let repo = Repo::new(scope.clone());
+    let hooks = if args.undo { hooks::undo(&repo)? } else { hooks::install(&repo)? };
+    steps.iter().try_for_each(|step| step.perform(&scope))?;
+    let shown: Vec<(String, &str)> = hooks
+        .iter()
+        .map(|done| (relative(&done.path, &scope), hook_words(done)))
+        .chain(steps.iter().map(|step| (relative(&step.path, &scope), step.what)))
+        .collect();
+    let files: Vec<_> = shown.iter().map(|(path, what)| json!({ "path": path, "what": what })).collect();
+    context.ui.answer(&json!({ "files": files }), |out| {
+        shown.iter().try_for_each(|(path, what)| writeln!(out, "{what:>9}  {}", plain(path)))
+    })?;
+    if !args.undo {
+        context.ui.hint("see what protects you now: mala doctor");
+    }
+    Ok(Code::SUCCESS)
+}
+
+fn steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
+    let preset = match &args.preset {
+        None => guess(scope.root()),
+        Some(name) => Preset::named(name).ok_or_else(|| {
+            let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name()).collect();
+            CliError::usage(format!("`{name}` is no preset"))
+                .hint(format!("choose one of {}", known.join(", ")))
+        })?,
+    };
+    let mut steps = vec![settings_step(scope, preset)];
+    for client in chosen(args, scope) {
+        let path = scope.root().join(install::path(client));
+        let existing = read(&path)?;
+        let change = install::plan(client, existing.as_deref(), &program())?;
+        steps.push(match existing {
+            Some(text) if text == change.text => Step { path, what: "unchanged", action: Action::Nothing },
+            Some(_) => Step { path, what: "changed", action: Action::Write(change.text) },
+            None => Step { path, what: "new", action: Action::Write(change.text) },
+        });
+    }
+    Ok(steps)
+}
+
+fn settings_step(scope: &Scope, preset: Preset) -> Step {
+    let path = scope.root().join("mala.toml");
+    if path.symlink_metadata().is_ok() {
+        return Step { path, what: "unchanged", action: Action::Nothing };
+    }
+    Step { path, what: "new", action: Action::Write(render_new_file(preset)) }
+}
+
+fn undo_steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
+    let path = scope.root().join("mala.toml");
+    let text = read(&path)?;
+    let is_ours = |text: &String| Preset::ALL.iter().any(|preset| render_new_file(*preset) == *text);
+    let mut steps = vec![match text {
+        Some(text) if is_ours(&text) => Step { path, what: "removed", action: Action::Remove },
+        Some(_) => Step { path, what: "kept", action: Action::Nothing },
+        None => Step { path, what: "absent", action: Action::Nothing },
+    }];
+    let clients: &[Client] = if args.clients.is_empty() { &Client::ALL } else { &args.clients };
+    for client in clients {
+        let path = scope.root().join(install::path(*client));
+        let Some(text) = read(&path)? else { continue };
+        steps.push(match install::remove(*client, &text)? {
+            Removal::Unchanged => Step { path, what: "unchanged", action: Action::Nothing },
+            Removal::Text(text) => Step { path, what: "restored", action: Action::Write(text) },
+            Removal::Delete => Step { path, what: "removed", action: Action::Remove },
+        });
+    }
+    Ok(steps)
+}
+
+impl Step {
+    fn perform(&self, scope: &Scope) -> io::Result<()> {
+        match &self.action {
+            Action::Nothing => Ok(()),
+            Action::Write(text) => {
+                if let Some(folder) = self.path.parent() {
+                    fs::create_dir_all(folder)?;
+                }
+                replace(&self.path, text)
+            }
+            Action::Remove => {
+                fs::remove_file(&self.path)?;
+                // A folder that is empty now was made for this file.
+                let mut folder = self.path.parent();
+                while let Some(empty) = folder.filter(|folder| *folder != scope.root()) {
+                    if fs::remove_dir(empty).is_err() {
+                        break;
+                    }
+                    folder = empty.parent();
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Old or new content, whatever happens meanwhile; the file's permissions stay.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let beside = target.with_file_name(format!(
+        ".{}.mala-{}",
+        target.file_name().unwrap_or_default().to_string_lossy(),
+        std::process::id()
+    ));
+    let permissions = fs::metadata(&target).ok().map(|metadata| metadata.permissions());
+    let mut file = fs::File::create(&beside)?;
+    file.write_all(text.as_bytes())?;
+    if let Some(permissions) = permissions {
+        file.set_permissions(permissions)?;
+    }
+    file.sync_all()?;
+    fs::rename(&beside, &target).inspect_err(|_| drop(fs::remove_file(&beside)))
+}
+
+fn read(path: &Path) -> Result<Option<String>, CliError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(CliError::usage(format!("cannot read `{}`: {error}", path.display()))
+            .hint("make it a readable text file, or move it away")),
+    }
+}
+
+/// The preset that the files at the top of a checkout speak for.
+fn guess(root: &Path) -> Preset {
+    let signs = [
+        ("Cargo.toml", Preset::Rust),
+        ("go.mod", Preset::Go),
+        ("uv.lock", Preset::PythonUv),
+        ("pyproject.toml", Preset::PythonUv),
+        ("package.json", Preset::Node),
+    ];
+    let found = signs.iter().find(|(file, _)| root.join(file).exists());
+    found.map_or(Preset::None, |(_, preset)| *preset)
+}
+
+/// The clients to set up: those that were named, else those that are installed or already used in this project.
+fn chosen(args: &InitArgs, scope: &Scope) -> Vec<Client> {
+    if !args.clients.is_empty() {
+        return args.clients.clone();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_installed =
+        |client: &Client| std::env::split_paths(&path).any(|dir| dir.join(client.name()).exists());
+    let is_used = |client: &Client| scope.root().join(format!(".{}", client.name())).is_dir();
+    Client::ALL.into_iter().filter(|client| is_installed(client) || is_used(client)).collect()
+}
+
+/// What the hooks call: `mala` where that finds a program, else this very one.
+fn program() -> String {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_found = std::env::split_paths(&path).any(|dir| dir.join("mala").is_file());
+    let own = std::env::current_exe().ok().filter(|_| !is_found);
+    own.map_or_else(|| "mala".to_owned(), |own| own.display().to_string())
+}
+
+fn confirmed(context: &Context, steps: &[Step]) -> Result<bool, CliError> {
+    let mut err = context.ui.err();
+    writeln!(err, "This puts mala into git's hooks and touches:")?;
+    for step in steps.iter().filter(|step| !matches!(step.action, Action::Nothing)) {
+        writeln!(err, "{:>9}  {}", step.what, step.path.display())?;
+    }
+    write!(err, "Go on? [Y/n] ")?;
+    err.flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "" | "y" | "Y" | "yes"))
+}
+
+fn hook_words(done: &Done) -> &'static str {
+    match done.what {
+        Installed::New => "new",
+        Installed::Chained => "chained",
+        Installed::Updated => "changed",
+        Installed::Unchanged => "unchanged",
+        Installed::Removed => "removed",
+        Installed::Restored => "restored",
+        Installed::Foreign => "kept",
+        Installed::Absent => "absent",
+    }
+}
+
+fn relative(path: &Path, scope: &Scope) -> String {
+    path.strip_prefix(scope.root()).unwrap_or(path).display().to_string()
+}
+
+impl From<InstallError> for CliError {
+    fn from(error: InstallError) -> Self {
+        Self::usage(error).hint("nothing was changed")
+    }
+}

@@ -1,0 +1,43 @@
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::desk;
+use crate::context::Context;
+use crate::error::{CliError, Code};
+
+/// Take over the issues of another tracker
+///
+/// Reads the JSONL that `br` and `bd` export. Importing the same file again changes nothing; all lines are taken, or none.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala issue import .beads/issues.jsonl
+  br export | mala issue import -")]
+pub(crate) struct ImportArgs {
+    /// The file; `-` is standard input
+    file: PathBuf,
+}
+
+pub(crate) fn cmd_import(args: &ImportArgs, context: &Context) -> Result<Code, CliError> {
+    let (mut store, who) = desk(context)?;
+    let mut text = String::new();
+    if args.file.as_os_str() == "-" {
+        std::io::Read::read_to_string(&mut context.ui.input(), &mut text)?;
+    } else {
+        let path = context.cwd.join(&args.file);
+        text = fs::read_to_string(&path)
+            .map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", path.display())))?;
+    }
+    let imported = store.import_issues(&who, &text)?;
+    for (id, other) in &imported.dangling {
+        context.ui.warning(&format!("{id} needs {other}, which is not known, so it will not become ready"));
+    }
+    let (added, changed, unchanged) = (imported.added.len(), imported.changed.len(), imported.unchanged);
+    let body = json!({ "added": imported.added, "changed": imported.changed, "unchanged": unchanged });
+    context
+        .ui
+        .answer(&body, |out| writeln!(out, "{added} added, {changed} changed, {unchanged} as they were"))?;
+    Ok(Code::SUCCESS)
+}

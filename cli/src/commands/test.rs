@@ -1,0 +1,319 @@
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use clap::Args;
+use mala_config::{Settings, parse_duration};
+use mala_core::{IssueId, Lock, LockName, Scope, Timestamp};
+use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recording, Who};
+use mala_gate::runner::{self, Task, Tee};
+use mala_gate::snapshot::{Carried, How, Snapshot};
+use mala_gate::{Ownership, Repo};
+use mala_logs::telemetry::spans;
+use mala_store::process::Process;
+use mala_store::{EventKind, Outcome, Party, Request, Store, Wait, process};
+use serde_json::json;
+
+use super::commit::desk_identity;
+use crate::context::{Caller, Context, open};
+use crate::desk;
+use crate::enforce::{TurnRules, command_line, no_turn, waiting_for, want};
+use crate::error::{CliError, Code};
+use crate::ownership::{DeskOwnership, StoreOwnership};
+use crate::ui::YELLOW;
+
+/// How long a supervisor may take to write its record down.
+const LONGEST_RECORDING: Duration = Duration::from_secs(5);
+
+/// Run a test command when its turn has come, and record what it proved
+///
+/// One test command runs at a time in a checkout: others wait in order of arrival. What ran, on which content, and how it
+/// ended is recorded as evidence for the gate. With `--isolated` it runs in a snapshot of the last commit plus the agent's own
+/// changes: nobody's half edits, and no waiting. The command's exit code is passed on (128 + signal if a signal ended it).
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala test -- cargo test
+  mala test --wait 10m -- pytest -x tests
+  mala test --isolated -- npm test")]
+pub(crate) struct TestArgs {
+    #[command(flatten)]
+    caller: Caller,
+    /// Issue that is worked on
+    #[arg(long, value_name = "ID")]
+    issue: Option<IssueId>,
+    /// Run on a snapshot of the last commit plus one's own changes
+    #[arg(long)]
+    isolated: bool,
+    /// Give up if the turn does not come within this time [default: `test.wait` in the settings]
+    #[arg(long, value_name = "DURATION", conflicts_with = "isolated")]
+    wait: Option<String>,
+    /// Tell the supervisor that the process that asks becomes a test next
+    #[arg(long, hide = true, conflicts_with_all = ["wait", "isolated", "command"])]
+    announce: bool,
+    /// The snapshot that the test runs in
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    snapshot: Option<PathBuf>,
+    /// The command and its arguments
+    #[arg(required_unless_present = "announce", last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+impl TestArgs {
+    pub(crate) fn is_announcement(&self) -> bool {
+        self.announce
+    }
+}
+
+pub(crate) fn cmd_test(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
+    if args.announce {
+        return announce(args, context);
+    }
+    match desk::supervisor() {
+        Some(socket) if args.isolated || context.ui.json => supervised(args, context, &socket),
+        Some(socket) => become_test(args, context, &socket),
+        None => unsupervised(args, context),
+    }
+}
+
+/// Notes, in the supervisor, that the process that asked becomes a test.
+fn announce(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
+    let Some(supervised) = &context.supervised else {
+        return Err(CliError::usage("only a process of an agent's tree can announce a test"));
+    };
+    supervised.guard.turns().announce(supervised.pid, args.snapshot.clone());
+    Ok(Code::SUCCESS)
+}
+
+/// Inside an agent's tree this process turns into the test: the supervisor holds it until its turn has come, and sees with
+/// its own eyes how it ends.
+fn become_test(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code, CliError> {
+    let mut announcement = ["mala", "test", "--announce"].map(OsString::from).to_vec();
+    if let Some(snapshot) = &args.snapshot {
+        announcement.extend(["--snapshot".into(), snapshot.clone().into_os_string()]);
+    }
+    let code = desk::ask_for(socket, announcement.into_iter())?;
+    if code != Code::SUCCESS {
+        return Ok(code);
+    }
+    let error = Command::new(&args.command[0]).args(&args.command[1..]).current_dir(&context.cwd).exec();
+    Err(not_started(&args.command[0], &error))
+}
+
+fn not_started(program: &OsStr, error: &io::Error) -> CliError {
+    CliError::usage(format!("cannot start `{}`: {error}", program.display()))
+        .hint("give the command and its arguments behind `--`, such as: mala test -- cargo test")
+}
+
+/// Inside an agent's tree, where something is left to do after the test: a second mala becomes the test.
+fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code, CliError> {
+    let scope = context.scope()?;
+    let who = desk_identity(socket)?;
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("test").current_dir(&context.cwd);
+    let snapshot = match args.isolated {
+        true => Some(snapshot(context, &scope, &who, &DeskOwnership::new(socket.to_path_buf()))?),
+        false => None,
+    };
+    if let Some(snapshot) = &snapshot {
+        command.arg("--snapshot").arg(snapshot.root()).current_dir(snapshot.place(&context.cwd));
+    }
+    command.arg("--").args(&args.command);
+    if context.ui.json {
+        // The answer has standard output for itself.
+        command.stdout(Stdio::from(io::stderr().as_fd_owned()?));
+    }
+    let started = Timestamp::now();
+    let status = command.status().map_err(|error| not_started(&args.command[0], &error))?;
+    // The snapshot must be there until the supervisor has looked at it once more.
+    let evidence = recorded(&scope, &who, started)?;
+    drop(snapshot);
+    if context.ui.json {
+        context.ui.json_line(&evidence)?;
+    }
+    Ok(code_of(status))
+}
+
+/// A copy of standard error as a file of its own.
+trait AsOwned {
+    fn as_fd_owned(&self) -> io::Result<std::os::fd::OwnedFd>;
+}
+
+impl AsOwned for io::Stderr {
+    fn as_fd_owned(&self) -> io::Result<std::os::fd::OwnedFd> {
+        use std::os::fd::AsFd;
+        self.as_fd().try_clone_to_owned()
+    }
+}
+
+/// The record that the supervisor has made of the agent's last run.
+fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Evidence, CliError> {
+    let began = Instant::now();
+    loop {
+        let mut newest = None;
+        EvidenceLog::of(scope)
+            .search(
+                Of::Agent(&who.agent),
+                |_| ControlFlow::Continue(true),
+                |evidence| {
+                    newest = Some(evidence);
+                    ControlFlow::Break(())
+                },
+            )
+            .map_err(CliError::failed)?;
+        match newest {
+            Some(evidence) if evidence.started_at >= since => return Ok(evidence),
+            _ if began.elapsed() > LONGEST_RECORDING => {
+                return Err(CliError::failed("the run was not recorded"));
+            }
+            _ => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// Outside any tree, mala runs the command itself.
+fn unsupervised(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
+    let scope = context.scope()?;
+    let settings = context.settings(&scope, Vec::new())?;
+    let mut store = open(&scope)?;
+    let mut party = args.caller.party(context, &mut store, None, args.issue.clone())?;
+    party.owner = process::current();
+    party.supervised = true;
+    let who = Who { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
+    let evidence = if args.isolated {
+        let snapshot = snapshot(context, &scope, &who, &StoreOwnership::new(open(&scope)?))?;
+        let place = snapshot.place(&context.cwd);
+        run(args, context, &party, Run { repo: snapshot.repo(), place: &place, mutex: None })?
+    } else {
+        let locks = take_turn(args, context, &mut store, &party, &settings)?;
+        let mutex = locks.iter().find_map(|lock| match &lock.target {
+            mala_core::Target::Name(name) => Some(name.clone()),
+            _ => None,
+        });
+        let repo = Repo::new(scope);
+        let ran = run(args, context, &party, Run { repo: &repo, place: &context.cwd, mutex });
+        for lock in &locks {
+            store.release_one(lock)?;
+        }
+        ran?
+    };
+    if context.ui.json {
+        context.ui.json_line(&evidence)?;
+    }
+    let code = evidence.exit_code.or(evidence.signal.map(|signal| 128 + signal)).unwrap_or(1);
+    Ok(Code(u8::try_from(code).unwrap_or(1)))
+}
+
+fn snapshot(
+    context: &Context,
+    scope: &Scope,
+    who: &Who,
+    ownership: &dyn Ownership,
+) -> Result<Snapshot, CliError> {
+    let settings = context.settings(scope, Vec::new())?;
+    let carried = carried(&settings);
+    let repo = Repo::new(scope.clone());
+    Snapshot::of_agent(&repo, ownership, &who.agent, &process::current(), &carried).map_err(CliError::failed)
+}
+
+/// The folders that a snapshot gets besides tracked files.
+pub(crate) fn carried(settings: &Settings) -> Vec<Carried> {
+    let folder = |how: How| move |folder: String| Carried { folder: PathBuf::from(folder), how };
+    let shared = settings.shared_folders().into_iter().map(folder(How::Shared));
+    shared.chain(settings.isolated.copy.iter().cloned().map(folder(How::Copied))).collect()
+}
+
+/// Waits for the mutexes of the command. Below a command that holds one, there is nothing to wait for.
+fn take_turn(
+    args: &TestArgs,
+    context: &Context,
+    store: &mut Store,
+    party: &Party,
+    settings: &Settings,
+) -> Result<Vec<Lock>, CliError> {
+    let rules = TurnRules::from(settings);
+    let longest = args.wait.as_deref().map(parse_duration).transpose()?.unwrap_or(rules.longest);
+    let mut names = rules.names(&args.command);
+    if names.is_empty() {
+        names.push(LockName::test());
+    }
+    if is_inside_a_test(store)? {
+        return Ok(Vec::new());
+    }
+    let request = Request {
+        party: party.clone(),
+        wants: names.into_iter().map(want).collect(),
+        ttl: rules.ttl,
+        reason: Some(command_line(&args.command)),
+    };
+    let wait = Wait { longest, on_behalf_of: None, remind_every: Some(Duration::from_secs(30)) };
+    let outcome = store.reserve_or_wait(&request, wait, |conflicts| {
+        if let Some(text) = waiting_for(conflicts) {
+            context.ui.note("mala", YELLOW, &text);
+        }
+    })?;
+    match outcome {
+        Outcome::Granted(locks) => Ok(locks),
+        Outcome::Refused(refusal) => Err(CliError::refused(no_turn(&refusal.cause, longest))),
+    }
+}
+
+fn is_inside_a_test(store: &mut Store) -> Result<bool, CliError> {
+    let Some(me) = Process::find(std::process::id()) else { return Ok(false) };
+    let above: Vec<_> = me.ancestors().map(|ancestor| ancestor.owner()).collect();
+    Ok(store.locks()?.iter().any(|lock| lock.is_named() && above.contains(&lock.owner)))
+}
+
+/// One run of a command.
+struct Run<'a> {
+    repo: &'a Repo,
+    place: &'a Path,
+    mutex: Option<LockName>,
+}
+
+fn run(args: &TestArgs, context: &Context, party: &Party, run: Run<'_>) -> Result<Evidence, CliError> {
+    let scope = context.scope()?;
+    let who = Who { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
+    let launch = Launch {
+        argv: args.command.clone(),
+        cwd: context.cwd.clone(),
+        mutex: run.mutex,
+        place: if args.isolated { Place::Isolated } else { Place::Shared },
+    };
+    let recording = Recording::begin(run.repo, who, launch).map_err(CliError::failed)?;
+    let mut store = open(&scope)?;
+    let command = command_line(&args.command);
+    let detail = json!({ "command": command, "evidence": recording.id() });
+    store.register(party)?;
+    store.record_fact(party, EventKind::TestStarted, None, &detail)?;
+    let log = recording.output_log().to_path_buf();
+    let task = Task { argv: &args.command, cwd: run.place, log: &log };
+    let (mut out, mut err) = (answer_stream(context), context.ui.err());
+    let _span = spans::test(
+        &LockName::test(),
+        &args.command.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>(),
+    )
+    .entered();
+    let ended: Ended =
+        runner::run(&task, &mut Tee { out: &mut *out, err: &mut *err }).map_err(CliError::usage)?;
+    let evidence = recording.finish(ended, &StoreOwnership::new(open(&scope)?)).map_err(CliError::failed)?;
+    let detail = json!({ "command": command, "evidence": evidence.id, "exit_code": evidence.exit_code,
+        "signal": evidence.signal });
+    store.record_fact(party, EventKind::TestEnded, None, &detail)?;
+    Ok(evidence)
+}
+
+/// Where the command's output goes: as it came, unless the answer has standard output for itself.
+fn answer_stream(context: &Context) -> Box<dyn Write> {
+    if context.ui.json { context.ui.err() } else { Box::new(io::stdout()) }
+}
+
+fn code_of(status: ExitStatus) -> Code {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    Code(u8::try_from(code).unwrap_or(1))
+}

@@ -1,0 +1,84 @@
+//! What an agent has not heard yet, in sentences for a model.
+
+use mala_core::{Ask, AskState, Target, Timestamp, Urgency};
+use mala_store::{Notice, Refused};
+
+use crate::ui::{plain, span};
+
+/// All notices as one paragraph each; nothing if there are none.
+pub(super) fn tell(notices: &[Notice]) -> Option<String> {
+    let sentences: Vec<String> = notices.iter().map(sentence).collect();
+    (!sentences.is_empty()).then(|| format!("mala: {}", sentences.join("\nmala: ")))
+}
+
+fn sentence(notice: &Notice) -> String {
+    match notice {
+        Notice::LockOfYours(ask) => lock_of_yours(ask),
+        Notice::AskOfYours(ask) => ask_of_yours(ask),
+        Notice::Message(letter) => format!(
+            "message from {} about {}: {}",
+            plain(letter.message.from.name()),
+            plain(&letter.message.thread),
+            letter.message.body.as_str()
+        ),
+        Notice::WritesRefused { files, more } => {
+            let name = |refused: &Refused| format!("`{}`", plain(&refused.target));
+            let names: Vec<String> = files.iter().map(name).collect();
+            let more = if *more > 0 { format!(" and {more} more") } else { String::new() };
+            format!(
+                "writes of your programs were refused: {}{more}; see who holds them: mala status",
+                names.join(", ")
+            )
+        }
+    }
+}
+
+fn lock_of_yours(ask: &Ask) -> String {
+    let (path, asker, id) = (path(ask), &ask.asker, &ask.id);
+    match ask.state {
+        AskState::Open | AskState::Deferred => {
+            let urgent = if ask.urgency == Urgency::Urgent { "urgently " } else { "" };
+            let since = span(Timestamp::now().since(ask.created_at));
+            format!(
+                "`{asker}` {urgent}asks for {path}, which you hold, since {since}: {}. When you do not need it any more: \
+                 mala lock answer {id} release. If you do: mala lock answer {id} defer --eta 10m",
+                plain(&ask.why)
+            )
+        }
+        AskState::Taken => {
+            let by = ask.ended_by.as_ref().unwrap_or(asker);
+            format!(
+                "{path} was taken from you by `{by}`: {}. Ask for it: mala lock ask {path} --why REASON",
+                plain(&ask.why)
+            )
+        }
+        AskState::Released => format!("{path} belongs to `{asker}` now"),
+        AskState::Moot | AskState::Cancelled => format!("`{asker}` does not need {path} any more"),
+    }
+}
+
+fn ask_of_yours(ask: &Ask) -> String {
+    let (path, holder, id) = (path(ask), &ask.holder, &ask.id);
+    match ask.state {
+        AskState::Released => format!("{path}, which you asked `{holder}` for, is yours now"),
+        AskState::Taken => format!("{path} is yours now; it was taken from `{holder}`"),
+        AskState::Deferred => {
+            let eta =
+                ask.eta.map(|eta| format!(" for {}", span(eta.since(Timestamp::now())))).unwrap_or_default();
+            format!("`{holder}` still needs {path}{eta}; work on something else meanwhile")
+        }
+        AskState::Open => {
+            format!("`{holder}` has not answered about {path}; if it is gone: mala lock take {id}")
+        }
+        AskState::Moot | AskState::Cancelled => {
+            format!("{path} is not held by `{holder}` any more; take it: mala lock acquire {path}")
+        }
+    }
+}
+
+fn path(ask: &Ask) -> String {
+    match &ask.want.target {
+        Target::Name(name) => format!("the {} mutex", plain(name)),
+        other => format!("`{}`", plain(other)),
+    }
+}

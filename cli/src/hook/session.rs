@@ -1,0 +1,195 @@
+//! A client's session as an agent: who it is, what it is told, and when its locks end.
+
+use std::collections::HashSet;
+use std::fs;
+
+use mala_agents::answer::carries_context;
+use mala_agents::{Answer, HookCall};
+use mala_config::Settings;
+use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Want};
+use mala_gate::Repo;
+use mala_store::{Agent, EventKind, Party, Store, Which, process};
+use serde_json::json;
+
+use super::{audit, news};
+use crate::commands::gate::{Question, Subject, verdict};
+use crate::context::{Context, session_name};
+use crate::error::CliError;
+use crate::ui::plain;
+
+/// One call's view of its session.
+pub(super) struct Session<'a> {
+    pub(super) call: &'a HookCall,
+    pub(super) context: &'a Context,
+    pub(super) scope: Scope,
+    pub(super) store: Store,
+    pub(super) party: Party,
+    settings: Option<Settings>,
+}
+
+impl<'a> Session<'a> {
+    /// Finds the session's agent by its process; a session that is new here becomes one.
+    pub(super) fn open(call: &'a HookCall, context: &'a Context, scope: Scope) -> Result<Self, CliError> {
+        let mut store = Store::open(&scope)?;
+        let party = match context.bound_party(&mut store)? {
+            Some(party) => party,
+            None => join(call, &mut store)?,
+        };
+        Ok(Self { call, context, scope, store, party, settings: None })
+    }
+
+    /// The settings, read when first needed.
+    pub(super) fn settings(&mut self) -> Result<&Settings, CliError> {
+        if self.settings.is_none() {
+            self.settings = Some(self.context.load_settings(Some(&self.scope), Vec::new())?.settings);
+        }
+        Ok(self.settings.get_or_insert_default())
+    }
+
+    /// True if the kernel holds this session to its locks.
+    pub(super) fn is_enforced(&self) -> bool {
+        self.context.supervised.is_some()
+    }
+
+    pub(super) fn holds_everything(&mut self) -> Result<bool, CliError> {
+        let is_all = |lock: &Lock| {
+            lock.agent == self.party.agent && lock.mode == Mode::Exclusive && lock.target.as_bytes() == b"**"
+        };
+        Ok(self.store.locks()?.iter().any(is_all))
+    }
+
+    pub(super) fn note(&mut self, kind: EventKind, target: Option<&Target>, detail: &serde_json::Value) {
+        // What was decided stands, whether or not it can be noted.
+        let _ = self.store.record_fact(&self.party, kind, target, detail);
+    }
+
+    /// Tells a new session where it is.
+    pub(super) fn welcome(&mut self) -> Result<Answer, CliError> {
+        let source = self.call.source.clone();
+        self.note(
+            EventKind::SessionStarted,
+            None,
+            &json!({ "client": self.call.client.name(), "source": source }),
+        );
+        let others: Vec<String> = self.others()?.iter().map(|agent| format!("`{agent}`")).collect();
+        let others = if others.is_empty() { "nobody at the moment".to_owned() } else { others.join(", ") };
+        Ok(Answer::Context(format!(
+            "You are agent `{}` in a git checkout that other agents share ({others}). A file belongs to the first who writes \
+             it; a refused write names its holder. See who holds what: `mala status`. Queue for a file: `mala lock acquire \
+             FILE --wait 5m`. Commit only your own files: `mala commit -m MESSAGE`. Run tests with `mala test -- COMMAND`. Do \
+             not use git commands that move the whole tree (switch, stash, reset, rebase, clean).",
+            self.party.agent
+        )))
+    }
+
+    fn others(&mut self) -> Result<Vec<AgentId>, CliError> {
+        let agents = self.store.status()?.agents;
+        let is_other =
+            |agent: &&Agent| agent.life != mala_core::Life::Dead && agent.party.agent != self.party.agent;
+        Ok(agents.iter().filter(is_other).map(|agent| agent.party.agent.clone()).collect())
+    }
+
+    pub(super) fn prompted(&mut self) -> Result<Answer, CliError> {
+        Ok(self.news()?.map_or(Answer::Continue, Answer::Context))
+    }
+
+    /// What this agent has not heard yet, if this call can carry it.
+    pub(super) fn news(&mut self) -> Result<Option<String>, CliError> {
+        if !carries_context(self.call) {
+            return Ok(None);
+        }
+        Ok(news::tell(&self.store.take_notices(&self.party.agent)?))
+    }
+
+    /// The end of a turn. An agent with an issue is sent back with what the gate misses; then files without uncommitted
+    /// changes are of no more use to this agent.
+    pub(super) fn stop(&mut self) -> Result<Answer, CliError> {
+        if let Some(reason) = self.missing()? {
+            return Ok(Answer::SendBack { reason });
+        }
+        let finished = self.finished_files()?;
+        if !finished.is_empty() {
+            self.store.release(&self.party.agent, &Which::These(finished))?;
+        }
+        Ok(Answer::Continue)
+    }
+
+    /// What the gate misses, unless the agent has heard it often enough.
+    fn missing(&mut self) -> Result<Option<String>, CliError> {
+        let most = self.settings()?.gate.stop_attempts;
+        let notes = audit::folder(self, &self.party.agent);
+        let count = notes.join("sent-back");
+        let told: u64 = match fs::read_to_string(&count) {
+            Ok(text) if self.call.was_sent_back => text.trim().parse().unwrap_or(0),
+            _ => 0,
+        };
+        if self.party.issue.is_none() || told >= most {
+            return Ok(None);
+        }
+        let subject = Subject { agent: Some(self.party.agent.clone()), issue: self.party.issue.clone() };
+        let question = Question { subject, revision: None, final_message: self.call.last_message.clone() };
+        let settings = self.settings()?.clone();
+        let store = Store::open(&self.scope)?;
+        let verdict = verdict(&Repo::new(self.scope.clone()), store, &settings, &question)?;
+        if verdict.is_pass() {
+            return Ok(None);
+        }
+        fs::create_dir_all(&notes)?;
+        fs::write(&count, (told + 1).to_string())?;
+        let failures: Vec<String> =
+            verdict.failures().map(|check| format!("- {}: {}", check.name, check.detail)).collect();
+        Ok(Some(format!("mala: this is not accepted yet:\n{}", failures.join("\n"))))
+    }
+
+    /// The files this agent holds that are as the last commit has them.
+    fn finished_files(&mut self) -> Result<Vec<Want>, CliError> {
+        let own = self.store.locks()?.into_iter().filter(|lock| lock.agent == self.party.agent);
+        let files: Vec<(Key, Want)> = own
+            .filter_map(|lock| match lock.target {
+                Target::File(key) => {
+                    let target = Target::File(key.clone());
+                    Some((key, Want { target, aliases: lock.aliases, mode: lock.mode }))
+                }
+                Target::Pattern(_) | Target::Name(_) => None,
+            })
+            .collect();
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let repo = Repo::new(self.scope.clone());
+        let status = repo.status()?;
+        let dirty: HashSet<Key> = status.paths().map(|path| repo.key(path)).collect();
+        Ok(files.into_iter().filter(|(key, _)| !dirty.contains(key)).map(|(_, want)| want).collect())
+    }
+
+    /// The session is over. Under a supervisor the tree goes on, and its locks with it.
+    pub(super) fn end(&mut self) -> Result<Answer, CliError> {
+        self.note(EventKind::SessionEnded, None, &json!({ "client": self.call.client.name() }));
+        if !self.is_enforced() {
+            self.store.leave(&self.party.agent)?;
+        }
+        Ok(Answer::Continue)
+    }
+}
+
+/// Registers the client's process as an agent.
+fn join(call: &HookCall, store: &mut Store) -> Result<Party, CliError> {
+    let process = process::session().ok_or_else(|| {
+        CliError::failed("cannot find the process of this client").hint("start it with `mala exec`")
+    })?;
+    let agent = match std::env::var("MALA_AGENT") {
+        Ok(name) if !name.is_empty() => AgentId::new(name)?,
+        _ => session_name(&process)?,
+    };
+    let owner = process.owner();
+    let is_taken = |known: &Agent| {
+        known.party.agent == agent && known.party.owner != owner && known.life != mala_core::Life::Dead
+    };
+    if store.status()?.agents.iter().any(is_taken) {
+        return Err(CliError::refused(format!("an agent called `{}` is running already", plain(&agent)))
+            .hint("start this client with another `MALA_AGENT`"));
+    }
+    let party = Party { agent, owner, supervised: false, issue: None, run: None };
+    store.register_session(&party, call.client.name())?;
+    Ok(party)
+}

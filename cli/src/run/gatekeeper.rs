@@ -1,0 +1,142 @@
+//! The gate's verdict on an attempt, as `mala gate check` would give it.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use mala_config::Settings;
+use mala_core::Scope;
+use mala_engine::ports::{Attempt, FailedCheck, Gatekeeper, Judgement, PortError};
+use mala_engine::range;
+use mala_gate::evidence::Of;
+use mala_gate::rules::Outcome;
+use mala_gate::verdict::Status;
+use mala_gate::{
+    Candidate, Check, Evidence, EvidenceId, EvidenceLog, Oid, Records, Repo, Rules, Verdict, check,
+};
+
+use mala_store::Store;
+
+use crate::commands::gate::rules;
+use crate::error::CliError;
+use crate::ownership::StoreOwnership;
+
+/// How much of a failing command's output an agent is shown.
+const OUTPUT_TAIL: u64 = 4 << 10;
+/// Checks that are about content, and not about how a single commit was made.
+const ABOUT_CONTENT: &[&str] = &["command", "foreign-edits", "evidence-log", "clean-status", "outcome"];
+
+#[derive(Debug)]
+pub(crate) struct StoreGate {
+    scope: Scope,
+    rules: Rules,
+}
+
+impl StoreGate {
+    pub(crate) fn new(scope: &Scope, settings: &Settings) -> Result<Self, CliError> {
+        Ok(Self { scope: scope.clone(), rules: rules(settings)? })
+    }
+
+    /// Every commit must be properly made; together they must leave what was proven.
+    fn verdicts(
+        &self,
+        attempt: &Attempt,
+        own: &[Oid],
+        message: Option<&str>,
+    ) -> Result<Vec<Check>, PortError> {
+        let [earlier @ .., last] = own else { return Ok(self.check(attempt, None, message)?.checks) };
+        if earlier.is_empty() {
+            return Ok(self.check(attempt, Some(last), message)?.checks);
+        }
+        let mut checks = Vec::new();
+        for commit in own {
+            let verdict = self.check(attempt, Some(commit), message)?;
+            checks.extend(verdict.checks.into_iter().filter(|check| !ABOUT_CONTENT.contains(&check.name)));
+        }
+        let repo = Repo::new(self.scope.clone());
+        let text = format!("{}: what {} leaves\n", attempt.issue, attempt.agent);
+        let together = range::squash(&repo, attempt.head.as_ref(), own, &text)?;
+        let verdict = self.check(attempt, Some(&together), message)?;
+        checks.extend(verdict.checks.into_iter().filter(|check| ABOUT_CONTENT.contains(&check.name)));
+        Ok(checks)
+    }
+
+    fn check(
+        &self,
+        attempt: &Attempt,
+        commit: Option<&Oid>,
+        message: Option<&str>,
+    ) -> Result<Verdict, PortError> {
+        let ownership = StoreOwnership::new(Store::open(&self.scope)?);
+        let log = EvidenceLog::of(&self.scope);
+        let records = Records { log: &log, transcripts: &[] };
+        let candidate = Candidate {
+            commit: commit.cloned(),
+            issue: Some(attempt.issue.clone()),
+            agent: Some(attempt.agent.clone()),
+            claimed_at: Some(attempt.claimed_at),
+            claimed_head: attempt.head.clone(),
+            final_message: message.map(str::to_owned),
+        };
+        Ok(check(&Repo::new(self.scope.clone()), &ownership, &records, &self.rules, &candidate)?)
+    }
+
+    fn failed(&self, attempt: &Attempt, check: Check) -> FailedCheck {
+        let output = self.output_of(attempt, &check.evidence.iter().collect());
+        FailedCheck {
+            name: check.name.to_owned(),
+            detail: check.detail,
+            evidence: check.evidence.iter().map(ToString::to_string).collect(),
+            output,
+        }
+    }
+
+    /// The end of what the newest of these runs printed, if it failed.
+    fn output_of(&self, attempt: &Attempt, ids: &HashSet<&EvidenceId>) -> Option<String> {
+        if ids.is_empty() {
+            return None;
+        }
+        let log = EvidenceLog::of(&self.scope);
+        let mut newest = None;
+        let found = |record: Evidence| {
+            if !ids.contains(&record.id) {
+                return ControlFlow::Continue(());
+            }
+            newest = Some(record);
+            ControlFlow::Break(())
+        };
+        log.search(Of::Agent(&attempt.agent), |_| ControlFlow::Continue(true), found).ok()?;
+        let record = newest.filter(|record| record.exit_code != Some(0))?;
+        tail(Path::new(&record.output_log?))
+    }
+}
+
+impl Gatekeeper for StoreGate {
+    fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement, PortError> {
+        let repo = Repo::new(self.scope.clone());
+        let base = attempt.head.as_ref();
+        let own = range::commits(&repo, base, &attempt.agent, &self.rules.issue, &attempt.issue)?;
+        let checks = self.verdicts(attempt, &own, last_message)?;
+        let has_passed = checks.iter().any(|check| check.status == Status::Pass);
+        let failed: Vec<Check> = checks.into_iter().filter(|check| check.status == Status::Fail).collect();
+        let accepted = has_passed && failed.is_empty();
+        let outcome = last_message.and_then(Outcome::read).filter(|_| accepted && own.is_empty());
+        Ok(Judgement {
+            accepted,
+            commits: own.iter().map(ToString::to_string).collect(),
+            outcome: outcome.map(|outcome| format!("{}: {}", outcome.kind, outcome.reason)),
+            failed: failed.into_iter().map(|check| self.failed(attempt, check)).collect(),
+        })
+    }
+}
+
+fn tail(path: &Path) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL))).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,139 @@
+//! Agents as processes of `mala exec`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use mala_agents::start::LaunchSpec;
+use mala_core::{AgentId, Key, Mode, Owner, Scope, Target, Want};
+use mala_engine::ports::{Attempt, Launcher, PortError};
+use mala_store::process::{self, Process};
+use mala_store::{Outcome, Party, Request, Store, Which};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Starts agents under `mala exec`, with locks that live as long as this process.
+#[derive(Debug)]
+pub(crate) struct ExecLauncher {
+    pub(crate) scope: Scope,
+    pub(crate) mala: PathBuf,
+    /// Refuse to run where the kernel cannot enforce.
+    pub(crate) require_kernel: bool,
+}
+
+impl ExecLauncher {
+    fn exec(&self, agent: &AgentId) -> Command {
+        let mut command = Command::new(&self.mala);
+        command.current_dir(self.scope.root()).env_remove("MALA_AGENT");
+        command.args(["exec", "--agent", agent.as_str()]);
+        command.args(["--owner-pid", &std::process::id().to_string(), "--keep-locks"]);
+        command
+    }
+}
+
+impl Launcher for ExecLauncher {
+    fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Result<Command, PortError> {
+        let mut command = self.exec(&attempt.agent);
+        command.args(["--issue", attempt.issue.as_str(), "--run", attempt.run.as_str()]);
+        command.arg("--").args(&spec.command).envs(&spec.env);
+        Ok(command)
+    }
+
+    /// A supervisor ends with its run and takes its tree with it. This makes sure that it has happened.
+    fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
+        for supervisor in supervisors(attempt) {
+            if let Ok(pid) = i32::try_from(supervisor.pid) {
+                // It may have ended just now.
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+            process::wait_for_end(&supervisor);
+        }
+        Ok(())
+    }
+
+    /// Sockets of supervisors that were killed.
+    fn sweep(&self) {
+        let desk = self.scope.state_dir().join("desk");
+        for entry in fs::read_dir(desk).into_iter().flatten().flatten() {
+            let pid = entry.path().file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+            if pid.is_some_and(|pid: u32| Process::find(pid).is_none()) {
+                // Somebody else may have been faster.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    fn self_test(&self) -> Result<(), PortError> {
+        match mala_sandbox::probe() {
+            Ok(_) => self.prove_enforcement(),
+            Err(why) if self.require_kernel => Err(why.to_string().into()),
+            Err(why @ mala_sandbox::Unsupported::AlreadyInside) => Err(why.to_string().into()),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// The processes of `mala exec` that were started for this attempt.
+#[cfg(target_os = "linux")]
+fn supervisors(attempt: &Attempt) -> Vec<Owner> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_ours = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).take_while(|word| *word != b"--").collect();
+        let has = |option: &str, value: &str| {
+            words.windows(2).any(|pair| pair == [option.as_bytes(), value.as_bytes()])
+        };
+        words.get(1) == Some(&&b"exec"[..])
+            && has("--agent", attempt.agent.as_str())
+            && has("--run", attempt.run.as_str())
+    };
+    pids.filter(is_ours).filter_map(|pid| Process::find(pid).map(|process| process.owner())).collect()
+}
+
+/// Elsewhere a supervisor's own watch over its run has to do.
+#[cfg(not(target_os = "linux"))]
+fn supervisors(_attempt: &Attempt) -> Vec<Owner> {
+    Vec::new()
+}
+
+impl ExecLauncher {
+    /// Holds a file and has an agent write to it: that must fail, and leave nothing behind.
+    fn prove_enforcement(&self) -> Result<(), PortError> {
+        let pid = std::process::id();
+        let name = format!(".mala-self-test-{pid}");
+        let place = self.scope.root().join(&name);
+        let holder = AgentId::new(format!("self-test-holder-{pid}"))?;
+        let party = Party {
+            agent: holder.clone(),
+            owner: process::current(),
+            supervised: true,
+            issue: None,
+            run: None,
+        };
+        let mut store = Store::open(&self.scope)?;
+        let target = Target::File(Key::from_stored(name.into_bytes()));
+        let request = Request {
+            party,
+            wants: vec![Want { target, aliases: Vec::new(), mode: Mode::Exclusive }],
+            ttl: std::time::Duration::from_secs(60),
+            reason: Some("a test of enforcement".to_owned()),
+        };
+        if let Outcome::Refused(_) = store.reserve(&request)? {
+            return Err("a file that nobody knows could not be locked".into());
+        }
+        let writer = AgentId::new(format!("self-test-{pid}"))?;
+        let mut write = self.exec(&writer);
+        write.arg("--").args(["sh", "-c", "echo x > \"$0\""]).arg(&place);
+        let status = write.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let was_written = fs::remove_file(&place).is_ok();
+        store.release(&holder, &Which::All)?;
+        store.leave(&holder)?;
+        store.leave(&writer)?;
+        match status {
+            Ok(status) if !status.success() && !was_written => Ok(()),
+            Ok(_) => Err("an agent could write a file that another one holds".into()),
+            Err(error) => Err(format!("`mala exec` could not be started: {error}").into()),
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The engine's ledger over the store.
+
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use mala_config::Settings;
+use mala_core::issue::{AttemptState, BLOCKED};
+use mala_core::{AgentId, IssueId, Key, Mode, RunId, Scope, Target, Timestamp, Want};
+use mala_engine::ports::{
+    Abandoned, Attempt, BeginError, ClaimAnswer, ClaimRequest, Contention, Detail, Ending, Finish, Held,
+    Ledger, PortError, Tries,
+};
+use mala_engine::{Keeping, State};
+use mala_gate::Oid;
+use mala_store::{
+    End, EventFilter, EventKind, IssueError, JournalError, NewAttempt, Next, Outcome, Party, Progress,
+    Request, Store, StoreError, Tracker, process,
+};
+use serde_json::Value;
+
+use super::source::mala as person;
+use super::waits;
+use crate::commands::status::warnings;
+use crate::context::open;
+use crate::error::CliError;
+
+/// The store, used by one thread at a time.
+#[derive(Debug)]
+pub(crate) struct StoreLedger {
+    store: Mutex<Store>,
+    ttl: Duration,
+    keeping: Keeping,
+    settings: Settings,
+}
+
+impl StoreLedger {
+    pub(crate) fn open(scope: &Scope, settings: &Settings, keeping: Keeping) -> Result<Self, CliError> {
+        let store = Mutex::new(open(scope)?);
+        Ok(Self { store, ttl: settings.lock.ttl, keeping, settings: settings.clone() })
+    }
+
+    fn store(&self) -> Result<MutexGuard<'_, Store>, PortError> {
+        self.store.lock().map_err(|_| "the store was left in the middle of something".into())
+    }
+
+    /// What the last run was asked to do, if it did not come to its end.
+    pub(crate) fn unfinished(&self) -> Result<Option<Value>, CliError> {
+        let mut store = self.store().map_err(CliError::failed)?;
+        if store.current_run()?.is_some() {
+            return Ok(None);
+        }
+        let mut last = |kind: EventKind| {
+            let kind = Some(kind.as_str().to_owned());
+            store.events(&EventFilter { kind, limit: Some(1), ..EventFilter::default() })
+        };
+        let (started, ended) = (last(EventKind::RunStarted)?.pop(), last(EventKind::RunEnded)?.pop());
+        let has_ended = |run: &Option<String>| ended.as_ref().is_some_and(|ended| ended.run == *run);
+        Ok(started
+            .filter(|started| !has_ended(&started.run))
+            .map(|started| started.detail["options"].clone()))
+    }
+
+    fn party(&self, attempt: &Attempt) -> Party {
+        Party {
+            agent: attempt.agent.clone(),
+            owner: process::current(),
+            supervised: true,
+            issue: Some(attempt.issue.clone()),
+            run: Some(attempt.run.clone()),
+        }
+    }
+}
+
+impl Ledger for StoreLedger {
+    fn begin_run(&self, options: &Value) -> Result<RunId, BeginError> {
+        let mut store = self.store().map_err(BeginError::Port)?;
+        match store.begin_run(&process::current(), options) {
+            Ok(run) => Ok(run.id),
+            Err(StoreError::Journal(JournalError::AlreadyRunning { run })) => {
+                Err(BeginError::Busy { run: run.id, owner: run.owner, since: run.started_at })
+            }
+            Err(error) => Err(BeginError::Port(error.into())),
+        }
+    }
+
+    fn end_run(&self, run: &RunId, _summary: &Value) -> Result<(), PortError> {
+        Ok(self.store()?.end_run(run)?)
+    }
+
+    fn tries(&self, issue: &IssueId) -> Result<Tries, PortError> {
+        let attempts = self.store()?.attempts(issue)?;
+        let ended = attempts
+            .iter()
+            .filter(|attempt| matches!(attempt.state, AttemptState::Done | AttemptState::HandedOver))
+            .count();
+        let next = attempts.iter().map(|attempt| attempt.number).max().unwrap_or(0) + 1;
+        Ok(Tries { ended: u32::try_from(ended)?, next })
+    }
+
+    fn unblock(&self, issue: &IssueId) -> Result<(), PortError> {
+        let mut store = self.store()?;
+        let is_blocked = store.issue(issue)?.is_some_and(|issue| issue.status == BLOCKED);
+        if is_blocked {
+            store.reopen_issue(&person(), issue)?;
+        }
+        Ok(())
+    }
+
+    fn claim(&self, request: &ClaimRequest) -> Result<ClaimAnswer, PortError> {
+        let mut store = self.store()?;
+        // Looked at first, so that an issue that has to wait leaves no trace each time it is looked at.
+        let conflicts = store.check(&request.agent, &request.files)?;
+        if !conflicts.is_empty() {
+            return Ok(ClaimAnswer::FilesHeld(conflicts.iter().map(held).collect()));
+        }
+        let party = Party {
+            agent: request.agent.clone(),
+            owner: process::current(),
+            supervised: true,
+            issue: Some(request.issue.clone()),
+            run: Some(request.run.clone()),
+        };
+        let wish = Request {
+            party,
+            wants: request.files.clone(),
+            ttl: self.ttl,
+            reason: Some(format!("named in {}", request.issue)),
+        };
+        if !wish.wants.is_empty()
+            && let Outcome::Refused(refusal) = store.reserve(&wish)?
+        {
+            return Ok(ClaimAnswer::FilesHeld(refusal.conflicts.iter().map(held).collect()));
+        }
+        let new = NewAttempt {
+            run: request.run.clone(),
+            issue: request.issue.clone(),
+            tracker: match self.keeping {
+                Keeping::Ledger => Tracker::BuiltIn,
+                Keeping::Tracker => Tracker::Other,
+            },
+            agent: request.agent.clone(),
+            head: request.head.as_ref().map(ToString::to_string),
+        };
+        match store.claim(&new) {
+            Ok(attempt) => Ok(ClaimAnswer::Claimed(attempt_of(&attempt))),
+            Err(error) => {
+                store.leave(&request.agent)?;
+                match error {
+                    StoreError::Journal(error @ JournalError::Attempted { .. }) => {
+                        Ok(ClaimAnswer::Taken { by: error.to_string() })
+                    }
+                    StoreError::Issue(error @ (IssueError::NotOpen { .. } | IssueError::Blocked { .. })) => {
+                        Ok(ClaimAnswer::Taken { by: error.to_string() })
+                    }
+                    error => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    fn put_back(&self, attempt: &Attempt, _why: &str) -> Result<(), PortError> {
+        let finish = mala_store::Finish { end: End::GivenBack, note: None, progress: Progress::default() };
+        self.store()?.finish(id(attempt)?, &finish)?;
+        Ok(())
+    }
+
+    fn advance(&self, attempt: &Attempt, from: State, to: State, detail: &Detail) -> Result<(), PortError> {
+        if from == to {
+            return Ok(());
+        }
+        let progress = Progress { session: detail.session.clone(), ..Progress::default() };
+        self.store()?.advance(id(attempt)?, state_to_store(from), state_to_store(to), &progress)?;
+        Ok(())
+    }
+
+    fn finish(&self, attempt: &Attempt, finish: &Finish) -> Result<(), PortError> {
+        let end = match &finish.ending {
+            Ending::Done { reason } => End::Done { commit: Some(reason.clone()) },
+            Ending::HandedOver { reason } => End::HandedOver { reason: reason.clone(), next: Next::TryAgain },
+            Ending::Blocked { reason } => End::HandedOver { reason: reason.clone(), next: Next::AskAPerson },
+        };
+        let spend = mala_core::issue::Spend {
+            cost_micros: micros(finish.cost.unwrap_or(0.0)),
+            tokens: finish.tokens,
+        };
+        let progress = Progress {
+            session: None,
+            saved_ref: finish.saved_ref.clone(),
+            verdict: finish.verdict.clone(),
+            spend: Some(spend),
+        };
+        let finish = mala_store::Finish { end, note: finish.note.clone(), progress };
+        self.store()?.finish(id(attempt)?, &finish)?;
+        Ok(())
+    }
+
+    fn abandoned(&self) -> Result<Vec<Abandoned>, PortError> {
+        let stranded = self.store()?.stranded()?;
+        let abandoned = |attempt: &mala_core::issue::Attempt| Abandoned {
+            attempt: attempt_of(attempt),
+            state: state_from_store(attempt.state),
+        };
+        Ok(stranded.iter().map(abandoned).collect())
+    }
+
+    fn secure(&self, attempt: &Attempt, keys: &[Key]) -> Result<Vec<Key>, PortError> {
+        let mut store = self.store()?;
+        let owned = store.owned_each(&attempt.agent, keys, Some(attempt.claimed_at))?;
+        let mut secured = Vec::new();
+        for (key, _) in keys.iter().zip(owned).filter(|(_, fence)| fence.is_some()) {
+            let target = Target::File(key.clone());
+            let request = Request {
+                party: self.party(attempt),
+                wants: vec![Want { target, aliases: Vec::new(), mode: Mode::Exclusive }],
+                ttl: self.ttl,
+                reason: Some("uncommitted work".to_owned()),
+            };
+            if let Outcome::Granted(_) = store.reserve(&request)? {
+                secured.push(key.clone());
+            }
+        }
+        Ok(secured)
+    }
+
+    fn waited(&self, agent: &AgentId, since: Timestamp) -> Result<Duration, PortError> {
+        let mut store = self.store()?;
+        // From the beginning: a wait may have begun before.
+        let filter = EventFilter { agent: Some(agent.to_string()), ..EventFilter::default() };
+        let events = store.events(&filter)?;
+        Ok(waits::waited(&events, since, store.now()))
+    }
+
+    fn holders(&self, files: &[Want]) -> Result<Vec<Held>, PortError> {
+        let mut store = self.store()?;
+        let nobody = AgentId::new("nobody-in-particular")?;
+        Ok(store.check(&nobody, files)?.iter().map(held).collect())
+    }
+
+    fn contention(&self, since: Timestamp) -> Result<Contention, PortError> {
+        let mut store = self.store()?;
+        let events = store.events(&EventFilter { since: Some(since), ..EventFilter::default() })?;
+        let count = |kinds: &[EventKind]| {
+            let is = |kind: &str| kinds.iter().any(|known| known.as_str() == kind);
+            u64::try_from(events.iter().filter(|event| is(&event.kind)).count()).unwrap_or(u64::MAX)
+        };
+        Ok(Contention {
+            lock_tries: count(&[
+                EventKind::LockAcquired,
+                EventKind::LockRefused,
+                EventKind::WaitTimedOut,
+                EventKind::WaitRefused,
+            ]),
+            lock_waits: count(&[EventKind::WaitStarted]),
+            refusals: count(&[EventKind::LockRefused]),
+            warnings: warnings(store.status()?.health, &self.settings.health),
+        })
+    }
+}
+
+fn held(conflict: &mala_core::Conflict) -> Held {
+    Held {
+        file: conflict.contended().to_string(),
+        by: conflict.holder.agent.clone(),
+        issue: conflict.holder.issue.clone(),
+    }
+}
+
+fn id(attempt: &Attempt) -> Result<mala_core::issue::AttemptId, PortError> {
+    Ok(mala_core::issue::AttemptId(attempt.id.parse()?))
+}
+
+fn attempt_of(stored: &mala_core::issue::Attempt) -> Attempt {
+    Attempt {
+        id: stored.id.to_string(),
+        run: stored.run.clone(),
+        issue: stored.issue.clone(),
+        agent: stored.agent.clone(),
+        number: stored.number,
+        claimed_at: stored.started_at,
+        head: stored.head.as_deref().and_then(Oid::parse),
+    }
+}
+
+fn state_to_store(state: State) -> AttemptState {
+    match state {
+        State::Ready => AttemptState::Ready,
+        State::Claimed => AttemptState::Claimed,
+        State::Running => AttemptState::Running,
+        State::Gating => AttemptState::Gating,
+        State::Retrying => AttemptState::Retrying,
+        State::Done => AttemptState::Done,
+        State::HandedOver => AttemptState::HandedOver,
+    }
+}
+
+fn state_from_store(state: AttemptState) -> State {
+    match state {
+        AttemptState::Ready => State::Ready,
+        AttemptState::Claimed => State::Claimed,
+        AttemptState::Running => State::Running,
+        AttemptState::Gating => State::Gating,
+        AttemptState::Retrying => State::Retrying,
+        AttemptState::Done => State::Done,
+        AttemptState::HandedOver => State::HandedOver,
+    }
+}
+
+/// Dollars as whole millionths.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "costs are never negative, and a run that costs more than 2^64 micros is over long before"
+)]
+fn micros(dollars: f64) -> u64 {
+    (dollars.max(0.0) * 1_000_000.0).round() as u64
+}

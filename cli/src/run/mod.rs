@@ -1,0 +1,171 @@
+//! A run: the engine with everything it needs plugged in.
+
+mod gatekeeper;
+mod launcher;
+mod ledger;
+mod profiles;
+mod prompts;
+mod pulse;
+mod report;
+pub(crate) mod source;
+mod waits;
+
+use std::env;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mala_config::{Settings, user_file};
+use mala_core::{IssueId, Scope};
+use mala_engine::{Engine, EngineError, Keeping, Options, Plan, Ports, Reporter, Summary};
+use mala_gate::Repo;
+use mala_store::process::ProcessTable;
+
+use crate::context::Context;
+use crate::error::CliError;
+use gatekeeper::StoreGate;
+use launcher::ExecLauncher;
+use ledger::StoreLedger;
+use report::{Json, Live, Logged, Plain};
+
+/// How often a tracker is asked for new issues.
+const POLL: Duration = Duration::from_secs(2);
+/// How long an agent that is asked to end may take.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// What was typed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wish {
+    pub(crate) max_agents: Option<usize>,
+    pub(crate) max_issues: Option<usize>,
+    pub(crate) issues: Vec<IssueId>,
+    pub(crate) profile: Option<String>,
+    pub(crate) watch: bool,
+    pub(crate) resume: bool,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Works issues off.
+pub(crate) fn run(context: &Context, wish: &Wish) -> Result<Summary, CliError> {
+    let scope = context.scope()?;
+    let reporter = reporter(context, &scope);
+    Ok(engine(context, &scope, wish)?.run(reporter)?)
+}
+
+/// What [`run`] would do.
+pub(crate) fn plan(context: &Context, wish: &Wish) -> Result<Plan, CliError> {
+    let scope = context.scope()?;
+    Ok(engine(context, &scope, wish)?.plan()?)
+}
+
+fn engine(context: &Context, scope: &Scope, wish: &Wish) -> Result<Engine, CliError> {
+    let settings = context.settings(scope, Vec::new())?;
+    let (source, keeping) = source::choose(scope, &settings)?;
+    let ledger = Arc::new(StoreLedger::open(scope, &settings, keeping)?);
+    let mut wish = wish.clone();
+    if wish.resume {
+        wish.take_up(ledger.unfinished()?)?;
+    }
+    let repo = Repo::new(scope.clone());
+    // What killed commits and tests left would be in everybody's way.
+    mala_gate::commit::sweep(&repo, &ProcessTable)?;
+    mala_gate::snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
+    let mala = env::current_exe()?;
+    let launcher = ExecLauncher {
+        scope: scope.clone(),
+        mala: mala.clone(),
+        require_kernel: settings.enforcement.require_kernel,
+    };
+    let gate = StoreGate::new(scope, &settings)?;
+    let options = options(scope, &settings, &wish, keeping, &mala)?;
+    let ports = Ports { ledger, source, launcher: Arc::new(launcher), gate: Arc::new(gate) };
+    Ok(Engine::new(repo, options, ports))
+}
+
+fn options(
+    scope: &Scope,
+    settings: &Settings,
+    wish: &Wish,
+    keeping: Keeping,
+    mala: &Path,
+) -> Result<Options, CliError> {
+    let run = &settings.run;
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let state = scope.state_dir();
+    let user = user_file(env::var_os("XDG_CONFIG_HOME").as_deref(), env::var_os("HOME").as_deref());
+    Ok(Options {
+        max_agents: wish.max_agents.unwrap_or_else(|| usize::try_from(run.max_agents).unwrap_or(usize::MAX)),
+        max_issues: wish.max_issues,
+        issues: wish.issues.clone(),
+        watch: wish.watch,
+        timeout: wish.timeout,
+        stagger: run.stagger,
+        attempts: number(run.attempts),
+        gate_attempts: number(run.gate_attempts),
+        budget: Some(run.budget).filter(|budget| *budget > 0.0),
+        profiles: profiles::profiles(settings, wish.profile.clone())?,
+        mark: settings.gate.issue_pattern.parse().map_err(CliError::usage)?,
+        required: settings.required().iter().map(ToString::to_string).collect(),
+        prompts: prompts::load(scope, user.as_deref())?,
+        keeping,
+        mala: mala.to_string_lossy().into_owned(),
+        logs: state.join("logs"),
+        folders: state.join("agents"),
+        poll: POLL,
+        grace: GRACE,
+    })
+}
+
+/// Whoever is to see it: a program, a person at a terminal, or a file.
+fn reporter(context: &Context, scope: &Scope) -> Box<dyn Reporter> {
+    let ui = &context.ui;
+    let next: Box<dyn Reporter> = if ui.json {
+        Box::new(Json(ui.clone()))
+    } else if ui.is_live() {
+        Box::new(Live::new(ui, pulse::pulse(scope)))
+    } else {
+        Box::new(Plain(ui.clone()))
+    };
+    Box::new(Logged::new(&scope.state_dir().join("logs"), ui, next))
+}
+
+impl Wish {
+    /// Takes over what an unfinished run was asked to do; what was typed now counts more.
+    fn take_up(&mut self, unfinished: Option<serde_json::Value>) -> Result<(), CliError> {
+        let Some(options) = unfinished else {
+            return Err(CliError::refused("there is no run to go on with: none was killed")
+                .hint("start one: mala run"));
+        };
+        let ids = options["issues"].as_array().into_iter().flatten().filter_map(|id| id.as_str());
+        self.issues = ids.map(IssueId::new).collect::<Result<_, _>>()?;
+        let number = |name: &str| options[name].as_u64().and_then(|number| usize::try_from(number).ok());
+        self.max_agents = self.max_agents.or_else(|| number("max_agents"));
+        self.max_issues = self.max_issues.or_else(|| number("max_issues"));
+        self.watch = options["watch"].as_bool().unwrap_or(false);
+        self.profile = self.profile.take().or_else(|| options["profile"].as_str().map(str::to_owned));
+        Ok(())
+    }
+}
+
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> Self {
+        use mala_engine::ports::BeginError;
+        match &error {
+            EngineError::Begin(BeginError::Busy { .. }) => {
+                Self::refused(error).hint("watch it: mala status --watch; or work in another worktree")
+            }
+            EngineError::SelfTest(_) => Self::refused(error).hint("see what protects you: mala doctor"),
+            EngineError::NoProfile { .. } | EngineError::Epic { .. } => Self::usage(error),
+            EngineError::MissingProgram { .. } => {
+                Self::usage(error).hint("or choose another profile: mala run --profile NAME")
+            }
+            EngineError::Source(_) => Self::usage(error).hint("see what was found: mala doctor"),
+            EngineError::Begin(BeginError::Port(_))
+            | EngineError::Before(_)
+            | EngineError::Port { .. }
+            | EngineError::Runtime(_) => {
+                Self::failed(error).hint("the next `mala run` makes good what is left")
+            }
+        }
+    }
+}

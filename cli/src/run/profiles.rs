@@ -1,0 +1,77 @@
+//! Profiles: those that mala knows by itself, with what the settings say on top.
+
+use std::time::Duration;
+
+use mala_agents::start::{self, Kind, Profile, built_in_profiles};
+use mala_config::{AgentKind, AgentTable, PromptBy, RunSettings, Settings};
+use mala_engine::{Limits, Profiles};
+
+use crate::error::CliError;
+
+/// Every profile, and which one is used when.
+pub(crate) fn profiles(settings: &Settings, forced: Option<String>) -> Result<Profiles, CliError> {
+    let limits = limits(&settings.run, None);
+    let mut known: Vec<(Profile, Limits)> =
+        built_in_profiles().into_iter().map(|profile| (profile, limits)).collect();
+    for table in &settings.agents {
+        let profile = profile(table, &known)?;
+        known.retain(|(known, _)| known.name != profile.name);
+        known.push((profile, self::limits(&settings.run, Some(table))));
+    }
+    Ok(Profiles { known, forced, default: settings.run.profile.clone() })
+}
+
+fn profile(table: &AgentTable, known: &[(Profile, Limits)]) -> Result<Profile, CliError> {
+    let named = |name: &str| known.iter().map(|(profile, _)| profile).find(|profile| profile.name == name);
+    let kind = table.kind.map(kind).or_else(|| named(&table.name).map(|profile| profile.kind));
+    let Some(kind) = kind else {
+        let name = &table.name;
+        return Err(CliError::usage(format!("the profile `{name}` does not say what it is"))
+            .hint(format!("add to mala.toml, below [agents.{name}]: kind = \"command\"")));
+    };
+    let base = named(&table.name).or_else(|| named(kind.name()));
+    let or_base = |given: &[String], pick: fn(&Profile) -> &Vec<String>| match (given, base) {
+        ([], Some(base)) => pick(base).clone(),
+        (given, _) => given.to_vec(),
+    };
+    Ok(Profile {
+        name: table.name.clone(),
+        kind,
+        model: table.model.clone().or_else(|| base.and_then(|base| base.model.clone())),
+        command: or_base(&table.command, |base| &base.command),
+        prompt_by: table.prompt.map(prompt_by).unwrap_or_default(),
+        labels: or_base(&table.labels, |base| &base.labels),
+        env: table.env.clone(),
+        install: base.and_then(|base| base.install.clone()),
+    })
+}
+
+fn kind(kind: AgentKind) -> Kind {
+    match kind {
+        AgentKind::Claude => Kind::Claude,
+        AgentKind::Codex => Kind::Codex,
+        AgentKind::Gemini => Kind::Gemini,
+        AgentKind::Opencode => Kind::Opencode,
+        AgentKind::Command => Kind::Command,
+    }
+}
+
+fn prompt_by(by: PromptBy) -> start::PromptBy {
+    match by {
+        PromptBy::Stdin => start::PromptBy::Stdin,
+        PromptBy::File => start::PromptBy::File,
+        PromptBy::Argument => start::PromptBy::Argument,
+    }
+}
+
+/// The limits of a profile: its own, else those of the run. Zero is no limit.
+fn limits(run: &RunSettings, table: Option<&AgentTable>) -> Limits {
+    let own = |pick: fn(&AgentTable) -> Option<Duration>| table.and_then(pick);
+    let some = |span: Duration| Some(span).filter(|span| !span.is_zero());
+    Limits {
+        idle: some(own(|table| table.idle).unwrap_or(run.idle)),
+        total: some(own(|table| table.total).unwrap_or(run.total)),
+        turns: Some(table.and_then(|table| table.turns).unwrap_or(run.turns)).filter(|turns| *turns > 0),
+        cost: Some(table.and_then(|table| table.cost).unwrap_or(run.cost)).filter(|cost| *cost > 0.0),
+    }
+}

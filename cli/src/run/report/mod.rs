@@ -1,0 +1,86 @@
+//! What a person, or a program, sees of a run.
+
+mod live;
+mod plain;
+mod summary;
+mod words;
+
+use std::io::Write;
+use std::path::Path;
+
+use mala_core::Timestamp;
+use mala_engine::{Event, Reporter};
+use mala_logs::journal::JournalWriter;
+use serde::Serialize;
+
+pub(crate) use live::{Live, Pulse};
+pub(crate) use plain::Plain;
+pub(crate) use summary::write_summary;
+
+use crate::ui::Ui;
+
+/// An event as `--json` and the log write it.
+#[derive(Serialize)]
+struct Line<'a> {
+    at: Timestamp,
+    #[serde(flatten)]
+    event: &'a Event,
+}
+
+/// One JSON object a line, as things happen.
+#[derive(Debug)]
+pub(crate) struct Json(pub(crate) Ui);
+
+impl Reporter for Json {
+    fn report(&mut self, at: Timestamp, event: &Event) {
+        // A reader that has gone away is no reason to stop agents.
+        let _ = self.0.json_line(&Line { at, event });
+    }
+}
+
+/// Sends everything to the log of the run, and then to whoever watches.
+pub(crate) struct Logged {
+    /// Opened when the run says its name.
+    log: Option<JournalWriter>,
+    folder: std::path::PathBuf,
+    next: Box<dyn Reporter>,
+    ui: Ui,
+}
+
+impl Logged {
+    pub(crate) fn new(folder: &Path, ui: &Ui, next: Box<dyn Reporter>) -> Self {
+        Self { log: None, folder: folder.to_owned(), next, ui: ui.clone() }
+    }
+
+    fn open(&mut self, run: &str) {
+        match JournalWriter::open(&self.folder.join(format!("{run}.jsonl"))) {
+            Ok(log) => self.log = Some(log),
+            Err(error) => self.ui.warning(&format!("this run has no log: {error}")),
+        }
+    }
+}
+
+impl Reporter for Logged {
+    fn report(&mut self, at: Timestamp, event: &Event) {
+        if let Event::RunStarted { run, .. } = event {
+            self.open(run.as_str());
+        }
+        if let Some(log) = &mut self.log
+            && let Err(error) = log.write(&Line { at, event })
+        {
+            self.ui.warning(&format!("the log of this run ends here: {error}"));
+            self.log = None;
+        }
+        self.next.report(at, event);
+    }
+
+    fn tick(&mut self) {
+        self.next.tick();
+    }
+}
+
+/// Writes a line, wherever it goes; a reader that has gone away is no reason to stop agents.
+fn put(out: &mut dyn Write, line: &str) {
+    let _ = writeln!(out, "{line}");
+    let _ = out.flush();
+}

@@ -1,0 +1,66 @@
+//! Events in words.
+
+use mala_engine::Event;
+
+use crate::ui::{BOLD, DIM, GREEN, RED, YELLOW, plain};
+
+/// The lines that an event is worth, none for what would only be noise in a file.
+pub(super) fn lines(event: &Event) -> Vec<String> {
+    match event {
+        Event::RunStarted { run, max_agents } => {
+            vec![format!("{BOLD}run {run}{BOLD:#}, up to {max_agents} agents")]
+        }
+        Event::Recovered { issue, agent, outcome } => {
+            vec![line(issue, &format!("left by a run that was killed (`{agent}`): {}", plain(outcome)))]
+        }
+        Event::Claimed { issue, title, profile, attempt, .. } => {
+            vec![line(issue, &format!("{BOLD}{}{BOLD:#} (attempt {attempt}, {profile})", plain(title)))]
+        }
+        Event::PutBack { issue, why, .. } => {
+            vec![line(issue, &format!("{YELLOW}not now{YELLOW:#}: {}", plain(why)))]
+        }
+        Event::Started { issue, agent, session, .. } => {
+            let how = if session.is_some() { "goes on" } else { "started" };
+            vec![line(issue, &format!("{DIM}`{agent}` {how}{DIM:#}"))]
+        }
+        Event::Paused { issue, why, until, .. } => {
+            vec![line(issue, &format!("{YELLOW}pauses until {until}{YELLOW:#}: {}", plain(why)))]
+        }
+        Event::Rejected { issue, round, rounds, is_sent_back, failed, .. } => {
+            let told = is_sent_back.then(|| format!(", told (round {round} of {rounds})"));
+            let first = format!("{YELLOW}gate: not accepted{YELLOW:#}{}", told.unwrap_or_default());
+            let checks = failed.iter().map(|check| format!("    {}: {}", check.name, plain(&check.detail)));
+            std::iter::once(line(issue, &first)).chain(checks).collect()
+        }
+        Event::Done { issue, commits, outcome, .. } => {
+            let what = match outcome {
+                Some(outcome) => plain(outcome),
+                None => commits.iter().map(|commit| short(commit)).collect::<Vec<_>>().join(", "),
+            };
+            vec![line(issue, &format!("{GREEN}done{GREEN:#}: {what}"))]
+        }
+        Event::HandedOver { issue, reason, saved_ref, is_blocked, .. } => {
+            let what = if *is_blocked { "blocked" } else { "handed over" };
+            let saved =
+                saved_ref.as_ref().map(|saved| format!("; work saved to {saved}")).unwrap_or_default();
+            vec![line(issue, &format!("{RED}{what}{RED:#}: {}{saved}", plain(reason)))]
+        }
+        Event::Waiting { for_what } => vec![format!("{DIM}waiting for {for_what}{DIM:#}")],
+        Event::Warning { text } => vec![format!("{YELLOW}warning{YELLOW:#}: {}", plain(text))],
+        Event::Stopping { how } => vec![format!("{YELLOW}stopping{YELLOW:#}: {how}")],
+        Event::Doing { .. }
+        | Event::Used { .. }
+        | Event::Resumed { .. }
+        | Event::Gating { .. }
+        | Event::RunEnded { .. } => Vec::new(),
+    }
+}
+
+fn line(issue: &mala_core::IssueId, text: &str) -> String {
+    format!("{issue}  {text}")
+}
+
+/// The first digits of a commit's name.
+pub(super) fn short(commit: &str) -> String {
+    commit.chars().take(10).collect()
+}

@@ -1,0 +1,154 @@
+//! How attempts end.
+//!
+//! The order is the promise. While the agent's locks are still held: its uncommitted work is saved to a ref, then its
+//! files are restored, then the note is written, and only with the end of the attempt do the locks go.
+
+use mala_gate::RepoPath;
+use mala_issues::Label;
+use serde_json::json;
+
+use super::Clerk;
+use crate::State;
+use crate::note::{self, Handoff};
+use crate::ports::{Attempt, Ending, Finish, Judgement, PortError};
+use crate::salvage::{self, SavedRef};
+
+/// What is known when an attempt ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Given {
+    pub(crate) attempt: Attempt,
+    pub(crate) from: State,
+    /// Why it failed, as the end of a sentence; unused if it did not.
+    pub(crate) reason: String,
+    pub(crate) judgement: Judgement,
+    pub(crate) last_message: Option<String>,
+    pub(crate) log: Option<String>,
+    pub(crate) cost: Option<f64>,
+    pub(crate) tokens: u64,
+}
+
+/// How it ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Handed {
+    pub(crate) saved_ref: Option<String>,
+    pub(crate) is_blocked: bool,
+}
+
+/// Work that was taken out of the checkout, or why it could not be.
+struct Salvaged {
+    files: Vec<RepoPath>,
+    saved: Option<SavedRef>,
+    not_saved: Option<String>,
+}
+
+impl Clerk {
+    /// The gate has passed: the issue is closed. What the agent left uncommitted is saved and taken away, so that the
+    /// next agent finds a clean checkout.
+    pub(crate) fn accept(&self, given: &Given) -> Result<Handed, PortError> {
+        let attempt = &given.attempt;
+        let salvaged = self.salvage(attempt, "left over after the issue was done");
+        let reason = match (&given.judgement.outcome, given.judgement.commits.as_slice()) {
+            (Some(outcome), _) => outcome.clone(),
+            (None, commits) => format!("committed as {}", commits.join(", ")),
+        };
+        let note = salvaged.saved.as_ref().map(|saved| {
+            format!(
+                "Attempt {} by `{}` is done ({reason}). It left uncommitted files, which were saved to {saved}.\n\
+                 To get them back, at the top of the checkout: {}\n",
+                attempt.number,
+                attempt.agent,
+                saved.apply_command()
+            )
+        });
+        self.tell_tracker(attempt, note.as_deref(), &Ending::Done { reason: reason.clone() })?;
+        let saved_ref = salvaged.saved.map(|saved| saved.name);
+        let finish = finish(given, Ending::Done { reason }, note, saved_ref.clone());
+        self.ledger.finish(attempt, &finish)?;
+        Ok(Handed { saved_ref, is_blocked: false })
+    }
+
+    /// The attempt has failed: its work is saved, its issue gets a note and goes back.
+    pub(crate) fn hand_over(&self, given: &Given) -> Result<Handed, PortError> {
+        let attempt = &given.attempt;
+        let salvaged = self.salvage(attempt, &given.reason);
+        let note = note::text(&Handoff {
+            attempt,
+            reason: &given.reason,
+            failed: &given.judgement.failed,
+            files: &salvaged.files,
+            saved: salvaged.saved.as_ref(),
+            not_saved: salvaged.not_saved.as_deref(),
+            commits: &given.judgement.commits,
+            last_message: given.last_message.as_deref(),
+            log: given.log.as_deref(),
+        });
+        let is_blocked = self.ledger.tries(&attempt.issue)?.ended + 1 >= self.attempts;
+        let reason = given.reason.clone();
+        let ending = if is_blocked { Ending::Blocked { reason } } else { Ending::HandedOver { reason } };
+        self.tell_tracker(attempt, Some(&note), &ending)?;
+        let saved_ref = salvaged.saved.map(|saved| saved.name);
+        self.ledger.finish(attempt, &finish(given, ending, Some(note), saved_ref.clone()))?;
+        Ok(Handed { saved_ref, is_blocked })
+    }
+
+    /// Saves and restores the agent's files. A failure is not the end: the note says that the work is still there.
+    fn salvage(&self, attempt: &Attempt, reason: &str) -> Salvaged {
+        let mut salvaged = Salvaged { files: Vec::new(), saved: None, not_saved: None };
+        if let Err(error) = self.try_salvage(attempt, reason, &mut salvaged) {
+            let causes = std::iter::successors(Some(&*error as &dyn std::error::Error), |it| it.source());
+            salvaged.not_saved = Some(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "));
+        }
+        salvaged
+    }
+
+    fn try_salvage(&self, attempt: &Attempt, reason: &str, salvaged: &mut Salvaged) -> Result<(), PortError> {
+        let files = self.own_dirty_files(attempt)?;
+        salvaged.files = files.iter().cloned().collect();
+        let name = salvage::attempt_ref(&attempt.issue, attempt.number);
+        let message = format!(
+            "{}: work of attempt {} by {}\n\n{reason}\n",
+            attempt.issue, attempt.number, attempt.agent
+        );
+        salvaged.saved = salvage::save(&self.repo, &name, &files, &message)?;
+        let before = self.before(&attempt.run)?;
+        salvage::restore(&self.repo, &files, &before)?;
+        Ok(())
+    }
+
+    /// Where another tracker keeps the issue, it is told first: a note must be there before anybody can take the issue.
+    fn tell_tracker(&self, attempt: &Attempt, note: Option<&str>, ending: &Ending) -> Result<(), PortError> {
+        if self.keeping == crate::options::Keeping::Ledger {
+            return Ok(());
+        }
+        let Attempt { issue, agent, .. } = attempt;
+        if let Some(note) = note {
+            self.source.append_note(issue, note)?;
+        }
+        match ending {
+            Ending::Done { reason } => {
+                self.source.remove_label(issue, &Label::needs_followup())?;
+                self.source.close(issue, reason)?;
+            }
+            Ending::HandedOver { .. } | Ending::Blocked { .. } => {
+                self.source.add_label(issue, &Label::needs_followup())?;
+                if matches!(ending, Ending::Blocked { .. }) {
+                    self.source.add_label(issue, &Label::new("blocked")?)?;
+                }
+                self.source.release(issue, agent)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn finish(given: &Given, ending: Ending, note: Option<String>, saved_ref: Option<String>) -> Finish {
+    Finish {
+        from: given.from,
+        ending,
+        note,
+        saved_ref,
+        cost: given.cost,
+        tokens: given.tokens,
+        verdict: Some(json!(given.judgement)),
+    }
+}

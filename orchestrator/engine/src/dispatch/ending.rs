@@ -1,0 +1,191 @@
+//! What the gate said, and how attempts end.
+
+use mala_core::{IssueId, Timestamp};
+
+use super::job::{Ending, Job};
+use super::launch::Purpose;
+use super::stop::Stopping;
+use super::{Dispatcher, News, causes};
+use crate::Step;
+use crate::clerk::{Fingerprint, Given, Handed};
+use crate::event::Event;
+use crate::ports::{Detail, Judgement, PortError};
+use crate::queue::Candidate;
+use crate::summary::{AttemptResult, AttemptSummary};
+
+/// How often an ending is tried before it is left to the next start.
+const ENDING_TRIES: u32 = 3;
+
+impl Dispatcher {
+    pub(super) async fn on_judged(
+        &mut self,
+        id: &IssueId,
+        judged: Result<Box<(Judgement, Fingerprint)>, PortError>,
+    ) {
+        let (judgement, fingerprint) = match judged {
+            Ok(judged) => *judged,
+            Err(error) => {
+                let reason = format!("the gate itself failed: {}", causes(&*error));
+                return self.hand_over(id, &reason);
+            }
+        };
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.judgement = judgement;
+        let is_same = job.fingerprint.as_ref() == Some(&fingerprint);
+        job.fingerprint = Some(fingerprint);
+        if job.judgement.accepted {
+            return self.end(id, Ending::Accept);
+        }
+        let (round, rounds) = (job.rounds + 1, self.options.gate_attempts);
+        let (agent, failed) = (job.attempt.agent.clone(), job.judgement.failed.clone());
+        let verdict = self.no_further_round(id, is_same);
+        let is_sent_back = verdict.is_none();
+        self.tell(&Event::Rejected { issue: id.clone(), agent, round, rounds, is_sent_back, failed });
+        if let Some(reason) = verdict {
+            return self.hand_over(id, &reason);
+        }
+        if self.step(id, Step::Reject, Detail::default()).await {
+            if let Some(job) = self.jobs.get_mut(id) {
+                job.rounds = round;
+            }
+            self.launch(id, Purpose::Retry).await;
+        }
+    }
+
+    /// Why the agent is not sent back, if it is not.
+    fn no_further_round(&self, id: &IssueId, is_same: bool) -> Option<String> {
+        let job = self.jobs.get(id)?;
+        if let Some(reason) = &job.last_call {
+            return Some(reason.clone());
+        }
+        if self.stopping != Stopping::No {
+            return Some(self.stopping.reason().to_owned());
+        }
+        if let Some(how) = &job.failure {
+            return Some(how.clone());
+        }
+        if is_same {
+            return Some("nothing has changed since the gate last said what is missing".to_owned());
+        }
+        let rounds = self.options.gate_attempts;
+        (job.rounds >= rounds).then(|| match rounds {
+            0 => "the gate did not pass".to_owned(),
+            1 => "the gate did not pass after it was told once what is missing".to_owned(),
+            _ => format!("the gate did not pass after it was told {rounds} times what is missing"),
+        })
+    }
+
+    pub(super) fn hand_over(&mut self, id: &IssueId, reason: &str) {
+        self.end(id, Ending::HandOver { reason: reason.to_owned() });
+    }
+
+    /// Ends the attempt, away from the loop.
+    pub(super) fn end(&mut self, id: &IssueId, ending: Ending) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.pause = None;
+        job.ending = Some(ending.clone());
+        job.ending_tries += 1;
+        let reason = match &ending {
+            Ending::Accept => String::new(),
+            Ending::HandOver { reason } => reason.clone(),
+        };
+        let given = Given {
+            attempt: job.attempt.clone(),
+            from: job.state,
+            reason,
+            judgement: job.judgement.clone(),
+            last_message: job.message.clone(),
+            log: Some(job.log.display().to_string()),
+            cost: job.meter.usage().cost,
+            tokens: job.tokens(),
+        };
+        let (clerk, id) = (self.clerk.clone(), id.clone());
+        let work = move || match ending {
+            Ending::Accept => clerk.accept(&given),
+            Ending::HandOver { .. } => clerk.hand_over(&given),
+        };
+        self.background(work, |ended| News::Ended(id, ended));
+    }
+
+    pub(super) fn on_ended_attempt(&mut self, id: &IssueId, ended: Result<Handed, PortError>) {
+        match ended {
+            Ok(handed) => self.conclude(id, &handed),
+            Err(error) => self.try_ending_again(id, error),
+        }
+    }
+
+    fn try_ending_again(&mut self, id: &IssueId, error: PortError) {
+        let Some(job) = self.jobs.get(id) else { return };
+        match &job.ending {
+            Some(ending) if job.ending_tries < ENDING_TRIES => {
+                let ending = ending.clone();
+                self.warn(&format!("{id}: its end could not be written down: {}", causes(&*error)));
+                self.end(id, ending);
+            }
+            _ => self.fail("end an attempt", error),
+        }
+    }
+
+    fn conclude(&mut self, id: &IssueId, handed: &Handed) {
+        let Some(mut job) = self.jobs.remove(id) else { return };
+        let ending = job.ending.take().unwrap_or(Ending::Accept);
+        let agent = job.attempt.agent.clone();
+        let (result, reason) = match ending {
+            Ending::Accept => (AttemptResult::Done, None),
+            Ending::HandOver { reason } if handed.is_blocked => (AttemptResult::Blocked, Some(reason)),
+            Ending::HandOver { reason } => (AttemptResult::HandedOver, Some(reason)),
+        };
+        let event = match &reason {
+            None => Event::Done {
+                issue: id.clone(),
+                agent,
+                commits: job.judgement.commits.clone(),
+                outcome: job.judgement.outcome.clone(),
+            },
+            Some(reason) => Event::HandedOver {
+                issue: id.clone(),
+                agent,
+                reason: reason.clone(),
+                saved_ref: handed.saved_ref.clone(),
+                is_blocked: handed.is_blocked,
+            },
+        };
+        self.attempts.push(summary_of(&job, result, reason, handed.saved_ref.clone()));
+        match result {
+            AttemptResult::Done => self.queue.settle(id, true),
+            AttemptResult::Blocked => self.queue.settle(id, false),
+            AttemptResult::HandedOver => self.queue.try_again(self.candidate_again(&job)),
+        }
+        self.tell(&event);
+        self.ask_for_issues();
+    }
+
+    fn candidate_again(&self, job: &Job) -> Candidate {
+        let issue = job.issue.clone();
+        let files = self.clerk.hints(&issue).0.into_iter().map(|want| want.target).collect();
+        Candidate { issue, files, waits_for: std::collections::BTreeSet::new() }
+    }
+}
+
+fn summary_of(
+    job: &Job,
+    result: AttemptResult,
+    reason: Option<String>,
+    saved_ref: Option<String>,
+) -> AttemptSummary {
+    AttemptSummary {
+        issue: job.issue.id.clone(),
+        title: job.issue.title.clone(),
+        agent: job.attempt.agent.clone(),
+        attempt: job.attempt.number,
+        result,
+        commits: job.judgement.commits.clone(),
+        outcome: job.judgement.outcome.clone(),
+        reason,
+        saved_ref,
+        gates: job.gates,
+        took: Timestamp::now().since(job.started),
+        cost: job.meter.usage().cost,
+        tokens: job.tokens(),
+    }
+}

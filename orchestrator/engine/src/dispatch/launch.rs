@@ -1,0 +1,135 @@
+//! Starting agents' processes.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use mala_agents::start::{self, LaunchSpec, Order};
+use mala_core::{Issue, IssueId, Timestamp};
+use nix::unistd::Uid;
+
+use super::job::Job;
+use super::{Dispatcher, causes};
+use crate::event::Event;
+use crate::ports::{Attempt, Detail, PortError};
+use crate::session::{self, Session, Start};
+use crate::{Step, prompt};
+
+/// What the next process of a job is for.
+#[derive(Debug, Clone)]
+pub(super) enum Purpose {
+    /// The beginning of an attempt.
+    Begin,
+    /// The gate has sent it back.
+    Retry,
+    /// It goes on after a pause.
+    GoOn { why: String },
+}
+
+impl Dispatcher {
+    /// Begins the attempt that was just claimed.
+    pub(super) async fn begin(&mut self, attempt: Attempt, issue: Issue) {
+        let id = issue.id.clone();
+        let Some((profile, limits)) = self.options.profiles.choose(&issue).cloned() else {
+            return self.leave(&id, "there is no profile for it");
+        };
+        self.tell(&Event::Claimed {
+            issue: id.clone(),
+            title: issue.title.clone(),
+            agent: attempt.agent.clone(),
+            profile: profile.name.clone(),
+            attempt: attempt.number,
+        });
+        let folder = self.options.logs.join(self.run.as_str());
+        let log = folder.join(format!("{}.log", file_name(attempt.agent.as_str())));
+        self.left.remove(&id);
+        self.begun.insert(id.clone());
+        self.jobs.insert(id.clone(), Job::new(attempt, issue, profile, limits, log));
+        self.launch(&id, Purpose::Begin).await;
+    }
+
+    /// Starts the next process of a job and writes that down. A process that cannot be started ends the attempt.
+    pub(super) async fn launch(&mut self, id: &IssueId, purpose: Purpose) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let session = match self.start(job, &purpose) {
+            Ok(session) => session,
+            Err(error) => {
+                let reason = format!("the agent could not be started: {}", causes(&*error));
+                return self.hand_over(id, &reason);
+            }
+        };
+        let detail = Detail { session: job.session_id.clone() };
+        let (agent, resumed, pid) = (job.attempt.agent.clone(), job.session_id.clone(), session.pid);
+        let step = if matches!(purpose, Purpose::GoOn { .. }) { Step::Resume } else { Step::Start };
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.session = Some(session);
+            job.failure = None;
+            job.meter.sign_of_life(Timestamp::now());
+        }
+        if self.step(id, step, detail).await {
+            self.tell(&Event::Started { issue: id.clone(), agent, pid, session: resumed });
+        }
+    }
+
+    fn start(&self, job: &Job, purpose: &Purpose) -> Result<Session, PortError> {
+        let folder = self.options.folders.join(file_name(job.attempt.agent.as_str()));
+        let prompt = self.prompt(job, purpose);
+        let spec = start::spec(&Order {
+            profile: &job.profile,
+            prompt: &prompt,
+            session: job.session_id.as_deref().filter(|_| job.profile.kind.has_sessions()),
+            mala: &self.options.mala,
+            folder: &folder,
+            budget: job.limits.cost.map(|cost| (cost - job.meter.usage().cost.unwrap_or(0.0)).max(0.01)),
+            is_root: Uid::effective().is_root(),
+        })?;
+        write_files(&spec, &folder)?;
+        if let Some(logs) = job.log.parent() {
+            fs::create_dir_all(logs)?;
+        }
+        let command = self.clerk.launcher.command(&job.attempt, &spec)?;
+        let start = Start {
+            issue: job.issue.id.clone(),
+            kind: job.profile.kind,
+            command,
+            stdin: spec.stdin,
+            log: job.log.clone(),
+        };
+        Ok(session::start(start, self.signs.clone())?)
+    }
+
+    /// What the process is told. Without a conversation to go on with, everything is said again.
+    fn prompt(&self, job: &Job, purpose: &Purpose) -> String {
+        let options = &self.options;
+        let rest = match purpose {
+            Purpose::Begin => None,
+            Purpose::Retry => Some(prompt::retry(options, &job.issue, &job.judgement, job.rounds)),
+            Purpose::GoOn { why } => Some(prompt::resume(options, &job.issue, why)),
+        };
+        let has_conversation = job.profile.kind.has_sessions() && job.session_id.is_some();
+        match rest {
+            Some(rest) if has_conversation => rest,
+            rest => {
+                let task = prompt::task(options, self.clerk.repo.root(), &job.issue, &job.attempt);
+                rest.map_or(task.clone(), |rest| format!("{task}\n---\n\n{rest}"))
+            }
+        }
+    }
+}
+
+/// Files for the client's eyes only: they may hold what the prompt holds.
+fn write_files(spec: &LaunchSpec, folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    if spec.files.is_empty() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    spec.files.iter().try_for_each(|(path, text)| fs::write(path, text))
+}
+
+/// An agent's name as the name of a file.
+fn file_name(agent: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
+    let name: String = agent.chars().map(plain).collect();
+    name.trim_start_matches('.').to_owned()
+}

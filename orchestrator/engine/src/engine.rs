@@ -1,0 +1,126 @@
+//! The way in: what a run is made of, and its beginning and end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mala_agents::start::Profile;
+use mala_core::Timestamp;
+use mala_gate::Repo;
+use mala_issues::IssueSource;
+use serde_json::json;
+
+use crate::clerk::Clerk;
+use crate::dispatch::Dispatcher;
+use crate::error::EngineError;
+use crate::event::{Event, Reporter};
+use crate::options::Options;
+use crate::ports::{Gatekeeper, Launcher, Ledger};
+use crate::salvage::Before;
+use crate::summary::Summary;
+
+/// The rest of mala, as the engine sees it.
+pub struct Ports {
+    pub ledger: Arc<dyn Ledger>,
+    pub source: Arc<dyn IssueSource>,
+    pub launcher: Arc<dyn Launcher>,
+    pub gate: Arc<dyn Gatekeeper>,
+}
+
+/// Works issues off.
+pub struct Engine {
+    clerk: Clerk,
+    options: Arc<Options>,
+}
+
+impl std::fmt::Debug for Ports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ports").field("source", &self.source.name()).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    pub fn new(repo: Repo, options: Options, ports: Ports) -> Self {
+        let Ports { ledger, source, launcher, gate } = ports;
+        let (keeping, attempts) = (options.keeping, options.attempts);
+        let clerk = Clerk { ledger, source, launcher, gate, repo, keeping, attempts };
+        Self { clerk, options: Arc::new(options) }
+    }
+
+    /// Runs until there is nothing left to do, or until it is stopped. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the run cannot begin, or when the ledger fails: then everything that was started is ended, and the next
+    /// start makes good what is left.
+    pub fn run(self, mut reporter: Box<dyn Reporter>) -> Result<Summary, EngineError> {
+        let Self { clerk, options } = self;
+        check_profiles(&options)?;
+        clerk.launcher.self_test().map_err(EngineError::SelfTest)?;
+        let run = clerk.ledger.begin_run(&describe(&options))?;
+        let port = |what| move |source| EngineError::Port { what, source };
+        let recovered = clerk.recover().map_err(port("make good what an earlier run left"))?;
+        let before = Before::record(&clerk.repo, &run).map_err(EngineError::Before)?;
+        let now = Timestamp::now();
+        reporter.report(now, &Event::RunStarted { run: run.clone(), max_agents: options.max_agents });
+        for one in recovered {
+            let event = Event::Recovered { issue: one.issue, agent: one.agent, outcome: one.outcome };
+            reporter.report(now, &event);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(EngineError::Runtime)?;
+        let dispatcher = Dispatcher::new(clerk.clone(), options, run.clone(), reporter);
+        let (summary, mut reporter, is_left_open) = runtime.block_on(dispatcher.run())?;
+        // Whoever still waits for a blocking call does not keep the run from ending.
+        runtime.shutdown_background();
+        clerk.launcher.sweep();
+        if !is_left_open {
+            clerk.ledger.end_run(&run, &json!(summary)).map_err(port("end the run"))?;
+            before.forget(&clerk.repo).map_err(EngineError::Before)?;
+        }
+        reporter.report(Timestamp::now(), &Event::RunEnded { summary: summary.clone() });
+        Ok(summary)
+    }
+
+    pub(crate) fn parts(&self) -> (&Clerk, &Options) {
+        (&self.clerk, &self.options)
+    }
+}
+
+/// What the ledger keeps about how a run was started.
+fn describe(options: &Options) -> serde_json::Value {
+    json!({
+        "max_agents": options.max_agents,
+        "max_issues": options.max_issues,
+        "issues": options.issues,
+        "watch": options.watch,
+        "profile": options.profiles.forced,
+    })
+}
+
+/// The profile that issues get unless a label says otherwise must be there, with its program.
+pub(crate) fn check_profiles(options: &Options) -> Result<(), EngineError> {
+    let profiles = &options.profiles;
+    let name = profiles.forced.as_ref().unwrap_or(&profiles.default);
+    let Some((profile, _)) = profiles.known.iter().find(|(profile, _)| profile.name == *name) else {
+        let known: Vec<&str> = profiles.known.iter().map(|(profile, _)| profile.name.as_str()).collect();
+        return Err(EngineError::NoProfile { name: name.clone(), known: known.join(", ") });
+    };
+    find_program(profile).map(|_| ())
+}
+
+pub(crate) fn find_program(profile: &Profile) -> Result<PathBuf, EngineError> {
+    let program = profile.command.first().cloned().unwrap_or_default();
+    which::which(&program).map_err(|_not_found| EngineError::MissingProgram {
+        profile: profile.name.clone(),
+        program,
+        install: profile.install.clone(),
+    })
+}

@@ -1,0 +1,40 @@
+//! Why a run could not begin or go on.
+
+use std::io;
+
+use mala_core::IssueId;
+use mala_issues::IssueError;
+use thiserror::Error;
+
+use crate::ports::{BeginError, PortError};
+use crate::salvage::SalvageError;
+
+#[derive(Debug, Error)]
+pub enum EngineError {
+    #[error(transparent)]
+    Begin(#[from] BeginError),
+    #[error("agents would not be kept from each other's files, so none was started")]
+    SelfTest(#[source] PortError),
+    #[error("cannot get issues")]
+    Source(#[from] IssueError),
+    #[error("there is no profile `{name}`; known are {known}")]
+    NoProfile { name: String, known: String },
+    #[error("the profile `{profile}` needs the program `{program}`, which is not in PATH{}", hint(.install.as_deref()))]
+    MissingProgram { profile: String, program: String, install: Option<String> },
+    #[error("`{id}` is an epic: it holds other issues together and is not given to an agent")]
+    Epic { id: IssueId },
+    #[error("cannot keep what is uncommitted in the checkout")]
+    Before(#[source] SalvageError),
+    #[error("cannot {what}")]
+    Port {
+        what: &'static str,
+        #[source]
+        source: PortError,
+    },
+    #[error("cannot start the engine")]
+    Runtime(#[source] io::Error),
+}
+
+fn hint(install: Option<&str>) -> String {
+    install.map(|install| format!("; get it: {install}")).unwrap_or_default()
+}

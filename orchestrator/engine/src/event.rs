@@ -1,0 +1,112 @@
+//! What happens in a run, for people, programs and the log.
+
+use mala_core::{AgentId, IssueId, RunId, Timestamp};
+use serde::Serialize;
+
+use crate::ports::{FailedCheck, Held};
+use crate::summary::Summary;
+
+/// One thing that happened. Field names are a contract: they are what `mala run --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    RunStarted {
+        run: RunId,
+        max_agents: usize,
+    },
+    /// What a run that was killed had left behind.
+    Recovered {
+        issue: IssueId,
+        agent: AgentId,
+        outcome: String,
+    },
+    Claimed {
+        issue: IssueId,
+        title: String,
+        agent: AgentId,
+        profile: String,
+        attempt: u32,
+    },
+    /// It could not begin; no attempt was counted.
+    PutBack {
+        issue: IssueId,
+        why: String,
+        held: Vec<Held>,
+    },
+    Started {
+        issue: IssueId,
+        agent: AgentId,
+        pid: u32,
+        session: Option<String>,
+    },
+    Doing {
+        issue: IssueId,
+        agent: AgentId,
+        what: String,
+    },
+    Used {
+        issue: IssueId,
+        agent: AgentId,
+        tokens: u64,
+        cost: Option<f64>,
+        turns: u64,
+    },
+    /// The client was told to slow down.
+    Paused {
+        issue: IssueId,
+        agent: AgentId,
+        why: String,
+        until: Timestamp,
+    },
+    Resumed {
+        issue: IssueId,
+        agent: AgentId,
+    },
+    Gating {
+        issue: IssueId,
+        agent: AgentId,
+    },
+    /// The gate did not pass. `is_sent_back`: the agent is told and goes on; otherwise the attempt ends.
+    Rejected {
+        issue: IssueId,
+        agent: AgentId,
+        round: u32,
+        rounds: u32,
+        is_sent_back: bool,
+        failed: Vec<FailedCheck>,
+    },
+    Done {
+        issue: IssueId,
+        agent: AgentId,
+        commits: Vec<String>,
+        outcome: Option<String>,
+    },
+    HandedOver {
+        issue: IssueId,
+        agent: AgentId,
+        reason: String,
+        saved_ref: Option<String>,
+        is_blocked: bool,
+    },
+    /// Nothing is ready; the tracker is asked again from time to time.
+    Waiting {
+        for_what: String,
+    },
+    Warning {
+        text: String,
+    },
+    Stopping {
+        how: String,
+    },
+    RunEnded {
+        summary: Summary,
+    },
+}
+
+/// Where events go. Called in their order, from one thread; must not block for long.
+pub trait Reporter: Send {
+    fn report(&mut self, at: Timestamp, event: &Event);
+
+    /// Time has passed: a live view may redraw.
+    fn tick(&mut self) {}
+}

@@ -1,0 +1,118 @@
+//! Git commands that change what only mala may change: refs of saved work and the files of agents that are gone.
+//!
+//! Promises: no shell, no pathspec magic, and no variable of the caller moves git to another repository or index.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+/// How long to wait for another git command that holds one of git's lock files.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(20);
+
+#[derive(Debug, Error)]
+pub enum GitError {
+    #[error("cannot start git: is it installed and in PATH?")]
+    Start(#[source] io::Error),
+    #[error("`git {command}` failed: {said}")]
+    Failed { command: String, said: String },
+}
+
+/// Who saved work is from, for repositories where nobody has said who commits.
+const IDENTITY: [(&str, &str); 4] = [
+    ("GIT_AUTHOR_NAME", "mala"),
+    ("GIT_AUTHOR_EMAIL", "mala@localhost"),
+    ("GIT_COMMITTER_NAME", "mala"),
+    ("GIT_COMMITTER_EMAIL", "mala@localhost"),
+];
+
+/// One git command in the checkout at `root`.
+#[derive(Debug)]
+pub(crate) struct Git<'a> {
+    root: &'a Path,
+    index: Option<&'a Path>,
+}
+
+impl<'a> Git<'a> {
+    pub(crate) fn at(root: &'a Path) -> Self {
+        Self { root, index: None }
+    }
+
+    /// With an index of its own instead of the checkout's.
+    pub(crate) fn with_index(root: &'a Path, index: &'a Path) -> Self {
+        Self { root, index: Some(index) }
+    }
+
+    /// What it wrote, without the line's end.
+    pub(crate) fn line(&self, args: &[&str], input: &[u8]) -> Result<String, GitError> {
+        let output = self.run(args, input)?;
+        Ok(String::from_utf8_lossy(&output).trim_end_matches('\n').to_owned())
+    }
+
+    /// Runs it; waits for its turn where another git command holds a lock file.
+    pub(crate) fn run(&self, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.try_once(args, input) {
+                Err(GitError::Failed { said, .. })
+                    if said.contains(".lock': File exists") && Instant::now() < deadline =>
+                {
+                    thread::sleep(PAUSE);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn try_once(&self, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
+        let mut child = self.command(args).spawn().map_err(GitError::Start)?;
+        let stdin = child.stdin.take();
+        let output = thread::scope(|scope| {
+            // Beside the reading, or both sides could wait for room in a full pipe.
+            scope.spawn(move || {
+                if let Some(mut stdin) = stdin {
+                    // If git stops reading early, its exit status says why.
+                    stdin.write_all(input).ok();
+                }
+            });
+            child.wait_with_output()
+        })
+        .map_err(GitError::Start)?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let said = if said.is_empty() { output.status.to_string() } else { said };
+        Err(GitError::Failed { command: args.join(" "), said })
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        let inherited = env::vars_os().map(|(name, _)| name);
+        for name in inherited.filter(|name| is_dropped(name)) {
+            command.env_remove(name);
+        }
+        command.envs(IDENTITY).env("LC_ALL", "C");
+        if let Some(index) = self.index {
+            command.env("GIT_INDEX_FILE", index);
+        }
+        command.current_dir(self.root);
+        // Nothing that a repository configures may run a program here, except the filters its files need.
+        command.args(["--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+fn is_dropped(name: &OsStr) -> bool {
+    let kept: &[&[u8]] =
+        &[b"GIT_CONFIG_GLOBAL", b"GIT_CONFIG_SYSTEM", b"GIT_CONFIG_NOSYSTEM", b"GIT_EXEC_PATH"];
+    name.as_bytes().starts_with(b"GIT_") && !kept.contains(&name.as_bytes())
+}

@@ -1,0 +1,46 @@
+//! `mala run`: from issues to proven commits or useful handoffs.
+//!
+//! # Theory of operation
+//!
+//! One [`Engine`] works in one checkout. Its dispatcher (`dispatch`) is the only owner of what goes on: sessions of
+//! agents (`session`), timers, signals and blocking work send it messages, it takes one at a time. Every issue that is
+//! worked on walks through the states in [`state`], and each step is written to the [`ports::Ledger`] before anything
+//! follows from it. Which issue is next is decided by the [`queue`], a plain data structure.
+//!
+//! What can take long - trackers, git, the gate - is done by the clerk (`clerk`), away from the dispatcher, in steps that
+//! may each be repeated. An attempt ends in one of two ways: the gate passes and the issue is closed, or the work is saved
+//! to a ref ([`salvage`]), the files are given back, a note ([`note`]) tells the next attempt what happened, and only then
+//! are the agent's locks released.
+//!
+//! The engine dies without a trace of harm: agents end with it, their locks are free with it, and the next start finds in
+//! the ledger which attempts were under way and ends them the same way.
+//!
+//! The store, the sandbox, the gate's rules and the screen are behind [`ports`]; nothing here prints or reads settings.
+
+mod clerk;
+mod dispatch;
+mod engine;
+mod error;
+mod event;
+mod git;
+pub mod limits;
+pub mod note;
+mod options;
+mod plan;
+pub mod ports;
+mod prompt;
+pub mod queue;
+pub mod range;
+pub mod salvage;
+mod session;
+pub mod state;
+mod summary;
+
+pub use engine::{Engine, Ports};
+pub use error::EngineError;
+pub use event::{Event, Reporter};
+pub use limits::Limits;
+pub use options::{Keeping, Options, Profiles, Prompts};
+pub use plan::{Collision, Plan, Planned};
+pub use state::{State, Step};
+pub use summary::{AttemptResult, AttemptSummary, Left, Summary};

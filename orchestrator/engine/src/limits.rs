@@ -1,0 +1,189 @@
+//! When an agent has had enough: silence, time, turns and money. Time spent waiting for others never counts.
+
+use std::time::Duration;
+
+use mala_agents::stream::Usage;
+use mala_core::Timestamp;
+
+/// The most an agent may take. `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Limits {
+    pub idle: Option<Duration>,
+    pub total: Option<Duration>,
+    pub turns: Option<u64>,
+    /// In dollars.
+    pub cost: Option<f64>,
+}
+
+/// A limit that was reached, as the end of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reached(pub String);
+
+/// What one attempt has taken so far, over all of its processes.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    started: Timestamp,
+    /// Pauses that the engine itself made.
+    paused: Duration,
+    last_sign: Timestamp,
+    /// From processes that have ended.
+    before: Usage,
+    current: Usage,
+}
+
+impl Meter {
+    pub fn new(now: Timestamp) -> Self {
+        Self {
+            started: now,
+            paused: Duration::ZERO,
+            last_sign: now,
+            before: Usage::default(),
+            current: Usage::default(),
+        }
+    }
+
+    /// The agent did something.
+    pub fn sign_of_life(&mut self, now: Timestamp) {
+        self.last_sign = now;
+    }
+
+    /// What the running process has used.
+    pub fn set_usage(&mut self, usage: Usage) {
+        self.current = usage;
+    }
+
+    /// The process has ended; the next one of this attempt counts from zero.
+    pub fn end_process(&mut self) {
+        self.before = self.usage();
+        self.current = Usage::default();
+    }
+
+    /// The engine kept the agent from working for this long.
+    pub fn pause(&mut self, span: Duration, now: Timestamp) {
+        self.paused += span;
+        self.last_sign = now;
+    }
+
+    pub fn usage(&self) -> Usage {
+        let (before, current) = (&self.before, &self.current);
+        Usage {
+            input_tokens: before.input_tokens + current.input_tokens,
+            output_tokens: before.output_tokens + current.output_tokens,
+            cost: match (before.cost, current.cost) {
+                (None, None) => None,
+                (before, current) => Some(before.unwrap_or(0.0) + current.unwrap_or(0.0)),
+            },
+            turns: before.turns + current.turns,
+        }
+    }
+
+    /// The limit that turns or money have reached.
+    pub fn spent(&self, limits: &Limits) -> Option<Reached> {
+        let usage = self.usage();
+        if let Some(limit) = limits.turns.filter(|limit| usage.turns > *limit) {
+            return Some(Reached(format!("it took more than {limit} turns")));
+        }
+        let cost = usage.cost.unwrap_or(0.0);
+        let limit = limits.cost.filter(|limit| cost > *limit)?;
+        Some(Reached(format!("it cost ${cost:.2}, more than ${limit:.2}")))
+    }
+
+    /// The limit that time has reached. `waited` tells how much of the time since some moment was spent waiting; it is
+    /// asked only when that decides something.
+    pub fn timed_out(
+        &self,
+        limits: &Limits,
+        now: Timestamp,
+        waited: impl Fn(Timestamp) -> Duration,
+    ) -> Option<Reached> {
+        let is_over = |span: Duration, since: Timestamp, limit: &Duration| {
+            span > *limit && span.saturating_sub(waited(since)) > *limit
+        };
+        let worked = now.since(self.started).saturating_sub(self.paused);
+        if let Some(limit) = limits.total.filter(|limit| is_over(worked, self.started, limit)) {
+            return Some(Reached(format!("it worked for more than {}", span(limit))));
+        }
+        let limit = limits.idle.filter(|limit| is_over(now.since(self.last_sign), self.last_sign, limit))?;
+        Some(Reached(format!("it was silent for more than {}", span(limit))))
+    }
+}
+
+/// A span as it is written in settings.
+pub(crate) fn span(span: Duration) -> String {
+    match span.as_secs() {
+        0 => format!("{}ms", span.as_millis()),
+        seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+        seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        seconds => format!("{seconds}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEVER: fn(Timestamp) -> Duration = |_| Duration::ZERO;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(seconds * 1000)
+    }
+
+    fn seconds(seconds: u64) -> Option<Duration> {
+        Some(Duration::from_secs(seconds))
+    }
+
+    fn usage(turns: u64, cost: f64) -> Usage {
+        Usage { turns, cost: Some(cost), ..Usage::default() }
+    }
+
+    #[test]
+    fn each_limit_trips_alone() {
+        let mut meter = Meter::new(at(0));
+        meter.sign_of_life(at(50));
+        meter.set_usage(usage(10, 2.0));
+        let none = Limits::default();
+        let timed_out = |limits: &Limits| meter.timed_out(limits, at(100), NEVER).map(|reached| reached.0);
+        assert_eq!((timed_out(&none), meter.spent(&none)), (None, None));
+        assert_eq!(timed_out(&Limits { idle: seconds(50), total: seconds(100), ..none }), None, "not before");
+        assert_eq!(
+            timed_out(&Limits { idle: seconds(49), ..none }).unwrap(),
+            "it was silent for more than 49s"
+        );
+        assert_eq!(timed_out(&Limits { total: seconds(60), ..none }).unwrap(), "it worked for more than 1m");
+        let spent = |limits: Limits| meter.spent(&limits).map(|reached| reached.0);
+        assert_eq!(spent(Limits { turns: Some(10), cost: Some(2.0), ..none }), None);
+        assert_eq!(spent(Limits { turns: Some(9), ..none }).unwrap(), "it took more than 9 turns");
+        assert_eq!(spent(Limits { cost: Some(1.5), ..none }).unwrap(), "it cost $2.00, more than $1.50");
+    }
+
+    #[test]
+    fn waiting_for_others_does_not_count() {
+        let mut meter = Meter::new(at(0));
+        meter.sign_of_life(at(50));
+        let limits = Limits { idle: seconds(40), total: seconds(60), ..Limits::default() };
+        // It waited from 20 to 30, and from 60 to 100.
+        let waited = |since: Timestamp| Duration::from_secs(if since == at(0) { 50 } else { 40 });
+        assert_eq!(meter.timed_out(&limits, at(100), waited), None);
+        assert!(meter.timed_out(&limits, at(131), waited).is_some(), "but the rest does");
+    }
+
+    #[test]
+    fn pauses_of_the_engine_do_not_count() {
+        let mut meter = Meter::new(at(0));
+        meter.pause(Duration::from_secs(3600), at(3610));
+        let limits = Limits { idle: seconds(60), total: seconds(60), ..Limits::default() };
+        assert_eq!(meter.timed_out(&limits, at(3650), NEVER), None);
+        assert!(meter.timed_out(&limits, at(3700), NEVER).is_some());
+    }
+
+    #[test]
+    fn an_attempt_counts_all_of_its_processes() {
+        let mut meter = Meter::new(at(0));
+        meter.set_usage(usage(3, 1.0));
+        meter.set_usage(usage(5, 1.5));
+        meter.end_process();
+        meter.set_usage(usage(2, 0.25));
+        assert_eq!((meter.usage().turns, meter.usage().cost), (7, Some(1.75)));
+        assert!(meter.spent(&Limits { cost: Some(1.7), ..Limits::default() }).is_some());
+    }
+}

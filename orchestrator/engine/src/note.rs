@@ -1,0 +1,192 @@
+//! The note that a failed attempt leaves on its issue: everything the next one needs, in words.
+
+use std::fmt::Write as _;
+
+use mala_gate::RepoPath;
+
+use crate::ports::{Attempt, FailedCheck};
+use crate::salvage::SavedRef;
+
+/// The longest output of a failing command that goes into a note.
+const LAST_LINES: usize = 30;
+const LONGEST_LINE: usize = 300;
+/// Files that are named one by one.
+const NAMED_FILES: usize = 50;
+
+/// What is known about a failed attempt.
+#[derive(Debug, Clone)]
+pub struct Handoff<'a> {
+    pub attempt: &'a Attempt,
+    /// Why it ended, as the end of a sentence.
+    pub reason: &'a str,
+    pub failed: &'a [FailedCheck],
+    /// What the agent had changed and not committed.
+    pub files: &'a [RepoPath],
+    pub saved: Option<&'a SavedRef>,
+    /// Set if saving failed: the work is still in the checkout.
+    pub not_saved: Option<&'a str>,
+    pub commits: &'a [String],
+    pub last_message: Option<&'a str>,
+    pub log: Option<&'a str>,
+}
+
+/// The text of the note.
+pub fn text(handoff: &Handoff<'_>) -> String {
+    let mut note = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut note, handoff);
+    note
+}
+
+fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
+    let Attempt { number, agent, run, .. } = handoff.attempt;
+    writeln!(note, "Attempt {number} by `{agent}` (run {run}) failed: {}.", handoff.reason)?;
+    if !handoff.failed.is_empty() {
+        writeln!(note, "\nMissing:")?;
+        handoff.failed.iter().try_for_each(|check| write_check(note, check))?;
+    }
+    if !handoff.commits.is_empty() {
+        writeln!(note, "\nCommitted, but not accepted: {}", handoff.commits.join(", "))?;
+    }
+    if !handoff.files.is_empty() {
+        write_files(note, handoff.files)?;
+    }
+    if let Some(saved) = handoff.saved {
+        writeln!(note, "\nThe uncommitted work was saved to {saved} and taken out of the checkout.")?;
+        writeln!(note, "To get it back, at the top of the checkout: {}", saved.apply_command())?;
+    }
+    if let Some(why) = handoff.not_saved {
+        writeln!(note, "\nThe uncommitted work could not be saved and is still in the checkout: {why}")?;
+    }
+    if let Some(message) = handoff.last_message.map(str::trim).filter(|message| !message.is_empty()) {
+        writeln!(note, "\nLast message of the agent:")?;
+        write_last_lines(note, message, "> ")?;
+    }
+    if let Some(log) = handoff.log {
+        writeln!(note, "\nLog: {log}")?;
+    }
+    Ok(())
+}
+
+/// One missing thing, as an agent and a person read it.
+pub fn write_check(note: &mut String, check: &FailedCheck) -> std::fmt::Result {
+    writeln!(note, "- {}: {}", check.name, check.detail)?;
+    if !check.evidence.is_empty() {
+        writeln!(note, "  evidence: {}", check.evidence.join(", "))?;
+    }
+    match &check.output {
+        Some(output) => write_last_lines(note, output, "  | "),
+        None => Ok(()),
+    }
+}
+
+fn write_files(note: &mut String, files: &[RepoPath]) -> std::fmt::Result {
+    let named: Vec<String> = files.iter().take(NAMED_FILES).map(RepoPath::to_text).collect();
+    let more = files.len() - named.len();
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    writeln!(note, "\nFiles changed and not committed: {}{rest}", named.join(", "))
+}
+
+fn write_last_lines(note: &mut String, text: &str, prefix: &str) -> std::fmt::Result {
+    let lines: Vec<&str> = text.lines().collect();
+    let skipped = lines.len().saturating_sub(LAST_LINES);
+    if skipped > 0 {
+        writeln!(note, "{prefix}({skipped} lines before)")?;
+    }
+    for line in &lines[skipped..] {
+        let line: String =
+            line.chars().filter(|c| *c == '\t' || !c.is_control()).take(LONGEST_LINE).collect();
+        writeln!(note, "{prefix}{line}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use mala_core::{AgentId, IssueId, RunId, Timestamp};
+    use mala_gate::Oid;
+
+    use super::*;
+
+    fn attempt() -> Attempt {
+        Attempt {
+            id: "1".to_owned(),
+            run: RunId::new("r7").unwrap(),
+            issue: IssueId::new("bd-12").unwrap(),
+            agent: AgentId::new("claude-bd-12-2").unwrap(),
+            number: 2,
+            claimed_at: Timestamp::from_millis(0),
+            head: None,
+        }
+    }
+
+    fn bare(attempt: &Attempt) -> Handoff<'_> {
+        Handoff {
+            attempt,
+            reason: "the agent was silent for 10m",
+            failed: &[],
+            files: &[],
+            saved: None,
+            not_saved: None,
+            commits: &[],
+            last_message: None,
+            log: None,
+        }
+    }
+
+    #[test]
+    fn a_note_tells_the_next_attempt_everything_it_needs() {
+        let output: String = (1..=40).map(|n| format!("line {n}\u{1b}[0m\n")).collect();
+        let failed = [FailedCheck {
+            name: "tests".to_owned(),
+            detail: "`cargo test` failed; fix it and run: mala test -- cargo test".to_owned(),
+            evidence: vec!["e1".to_owned()],
+            output: Some(output),
+        }];
+        let files = [RepoPath::from_bytes("src/a.rs"), RepoPath::from_bytes(b"\xff".to_vec())];
+        let commit = Oid::parse(&"ab".repeat(20)).unwrap();
+        let saved = SavedRef { name: "refs/mala/bd-12/2".to_owned(), commit };
+        let attempt = attempt();
+        let note = text(&Handoff {
+            reason: "the gate did not pass in 3 rounds",
+            failed: &failed,
+            files: &files,
+            saved: Some(&saved),
+            commits: &["abc".to_owned()],
+            last_message: Some("I give up\n"),
+            log: Some("/logs/r7/x.log"),
+            ..bare(&attempt)
+        });
+        let cut: Vec<&str> =
+            note.lines().filter(|line| !line.contains("| line") || line.contains("line 11[")).collect();
+        insta::assert_snapshot!(cut.join("\n"), @r#"
+        Attempt 2 by `claude-bd-12-2` (run r7) failed: the gate did not pass in 3 rounds.
+
+        Missing:
+        - tests: `cargo test` failed; fix it and run: mala test -- cargo test
+          evidence: e1
+          | (10 lines before)
+          | line 11[0m
+
+        Committed, but not accepted: abc
+
+        Files changed and not committed: src/a.rs, "\377"
+
+        The uncommitted work was saved to refs/mala/bd-12/2 (ababababab) and taken out of the checkout.
+        To get it back, at the top of the checkout: git show --format= --binary refs/mala/bd-12/2 | git apply
+
+        Last message of the agent:
+        > I give up
+
+        Log: /logs/r7/x.log
+        "#);
+        assert_eq!(note.matches("| line").count(), LAST_LINES);
+    }
+
+    #[test]
+    fn a_note_says_no_more_than_is_known() {
+        let attempt = attempt();
+        let note = text(&bare(&attempt));
+        assert_eq!(note, "Attempt 2 by `claude-bd-12-2` (run r7) failed: the agent was silent for 10m.\n");
+    }
+}

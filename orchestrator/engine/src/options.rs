@@ -1,0 +1,97 @@
+//! How a run is to be done: everything that was typed or configured, resolved.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mala_agents::start::Profile;
+use mala_agents::start::prompt::{Template, Which};
+use mala_core::{Issue, IssueId};
+use mala_gate::rules::IssuePattern;
+
+use crate::limits::Limits;
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub max_agents: usize,
+    /// Issues to begin at most.
+    pub max_issues: Option<usize>,
+    /// Exactly these, in this order; whatever is ready if empty.
+    pub issues: Vec<IssueId>,
+    /// Wait for more work instead of ending.
+    pub watch: bool,
+    pub timeout: Option<Duration>,
+    /// Time between two starts.
+    pub stagger: Duration,
+    /// Attempts at an issue, over all runs, before it is left to a person.
+    pub attempts: u32,
+    /// How often the gate sends an agent back.
+    pub gate_attempts: u32,
+    /// Dollars for the whole run.
+    pub budget: Option<f64>,
+    pub profiles: Profiles,
+    /// How a commit message names an issue.
+    pub mark: IssuePattern,
+    /// Commands whose success the gate asks for.
+    pub required: Vec<String>,
+    pub prompts: Prompts,
+    pub keeping: Keeping,
+    /// The program that agents' hooks call.
+    pub mala: String,
+    /// Where each agent's output is kept, below a folder for the run.
+    pub logs: PathBuf,
+    /// Where each agent gets a folder of its own, for files that its client reads.
+    pub folders: PathBuf,
+    /// How often the tracker is asked while there is nothing to do.
+    pub poll: Duration,
+    /// How long an agent that was asked to end may take.
+    pub grace: Duration,
+}
+
+/// Who keeps the issues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeping {
+    /// The ledger itself: what an ending does to an issue is part of its transaction.
+    Ledger,
+    /// Another tracker, which is told before the ledger is.
+    Tracker,
+}
+
+/// Which agent an issue is given to.
+#[derive(Debug, Clone)]
+pub struct Profiles {
+    pub known: Vec<(Profile, Limits)>,
+    /// For everything, whatever labels say.
+    pub forced: Option<String>,
+    pub default: String,
+}
+
+impl Profiles {
+    /// The profile for an issue: the one that was asked for, else the first that one of its labels names, else the
+    /// default.
+    pub fn choose(&self, issue: &Issue) -> Option<&(Profile, Limits)> {
+        let named = |name: &str| self.known.iter().find(|(profile, _)| profile.name == name);
+        let suits = |profile: &Profile| profile.labels.iter().any(|label| issue.labels.contains(label));
+        match &self.forced {
+            Some(name) => named(name),
+            None => self.known.iter().find(|(profile, _)| suits(profile)).or_else(|| named(&self.default)),
+        }
+    }
+}
+
+/// The prompts in use.
+#[derive(Debug, Clone)]
+pub struct Prompts {
+    pub task: Template,
+    pub retry: Template,
+    pub resume: Template,
+}
+
+impl Default for Prompts {
+    fn default() -> Self {
+        Self {
+            task: Template::built_in(Which::Task),
+            retry: Template::built_in(Which::Retry),
+            resume: Template::built_in(Which::Continue),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What an agent is told.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use mala_agents::start::prompt::section;
+use mala_core::{Issue, Note};
+
+use crate::note::write_check;
+use crate::options::Options;
+use crate::ports::{Attempt, Judgement};
+
+/// The most that notes may take up; of longer ones, the newest.
+const LONGEST_NOTES: usize = 48 * 1024;
+
+/// Begins an attempt: the issue, what earlier attempts left, and the rules.
+pub(crate) fn task(options: &Options, root: &Path, issue: &Issue, attempt: &Attempt) -> String {
+    let required = match options.required.as_slice() {
+        [] => String::new(),
+        commands => {
+            let list: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
+            format!(" Required before a commit counts: {}.", list.join(", "))
+        }
+    };
+    let files = match issue.files.as_slice() {
+        [] => String::new(),
+        files => format!("{}\n\nThese are reserved for you.", files.join("\n")),
+    };
+    options.prompts.task.fill(&[
+        ("id", issue.id.as_str()),
+        ("title", &issue.title),
+        ("description", issue.description.trim()),
+        ("design", &section("Design", &issue.design)),
+        ("acceptance", &section("Acceptance", &issue.acceptance)),
+        ("files", &section("Files", &files)),
+        ("notes", &section("Notes, oldest first", &notes(&issue.notes))),
+        ("agent", attempt.agent.as_str()),
+        ("root", &root.display().to_string()),
+        ("mark", &options.mark.token(&issue.id)),
+        ("required", &required),
+    ])
+}
+
+/// Tells a session what the gate found missing.
+pub(crate) fn retry(options: &Options, issue: &Issue, judgement: &Judgement, round: u32) -> String {
+    let mut checks = String::new();
+    for check in &judgement.failed {
+        // Writing to a string cannot fail.
+        let _ = write_check(&mut checks, check);
+    }
+    options.prompts.retry.fill(&[
+        ("id", issue.id.as_str()),
+        ("checks", &checks),
+        ("mark", &options.mark.token(&issue.id)),
+        ("round", &round.to_string()),
+        ("rounds", &options.gate_attempts.to_string()),
+    ])
+}
+
+/// Goes on after a pause.
+pub(crate) fn resume(options: &Options, issue: &Issue, why: &str) -> String {
+    options.prompts.resume.fill(&[("id", issue.id.as_str()), ("why", why)])
+}
+
+/// The newest notes that fit, in their order.
+fn notes(notes: &[Note]) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    let mut length = 0;
+    for note in notes.iter().rev() {
+        let mut text = String::new();
+        if let Some(at) = note.at {
+            // Writing to a string cannot fail.
+            let _ = writeln!(
+                text,
+                "{at}{}:",
+                note.author.as_ref().map(|by| format!(", {by}")).unwrap_or_default()
+            );
+        }
+        let from = note.text.ceil_char_boundary(note.text.len().saturating_sub(LONGEST_NOTES));
+        text.push_str(note.text[from..].trim());
+        length += text.len();
+        if length > LONGEST_NOTES && !shown.is_empty() {
+            shown.push(format!("({} older notes are left out)", notes.len() - shown.len()));
+            break;
+        }
+        shown.push(text);
+    }
+    shown.reverse();
+    shown.join("\n\n---\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use mala_core::Timestamp;
+
+    use super::*;
+
+    fn note(text: &str) -> Note {
+        Note { at: Some(Timestamp::from_millis(0)), author: Some("mala".to_owned()), text: text.to_owned() }
+    }
+
+    #[test]
+    fn all_notes_reach_the_next_attempt_in_their_order() {
+        let text = notes(&[note("first\n"), note("second")]);
+        assert_eq!(
+            text,
+            "1970-01-01T00:00:00.000Z, mala:\nfirst\n\n---\n\n1970-01-01T00:00:00.000Z, mala:\nsecond"
+        );
+    }
+
+    #[test]
+    fn of_too_many_notes_the_newest_are_kept() {
+        let long = "x".repeat(30 * 1024);
+        let text = notes(&[note("oldest"), note(&long), note(&long), note("newest")]);
+        assert!(text.starts_with("(2 older notes are left out)"), "{}", &text[..80]);
+        assert!(text.ends_with("newest") && text.len() < 2 * LONGEST_NOTES);
+        let one = notes(&[note(&"é".repeat(60 * 1024))]);
+        assert!(one.len() < LONGEST_NOTES + 100, "a single endless note is cut");
+    }
+}

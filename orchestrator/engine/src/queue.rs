@@ -1,0 +1,206 @@
+//! Which issue is next. Plain data: nothing here asks a tracker, a store or a clock.
+//!
+//! Promises: an issue is given out at most once at a time; never while it shares a file hint with one that runs; never
+//! before the issues it waits for are closed; and of all that could be given out, the most urgent. As long as
+//! anything can be given out, something is.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use mala_core::{Issue, IssueId, Priority, Target, Timestamp};
+
+/// An issue with what matters for its turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub issue: Issue,
+    /// The files it will touch, as far as its author knew.
+    pub files: Vec<Target>,
+    /// Issues of this run that must be closed first.
+    pub waits_for: BTreeSet<IssueId>,
+}
+
+impl Candidate {
+    /// The first file or pattern that both mean to touch.
+    pub fn shares_with(&self, files: &[Target]) -> Option<&Target> {
+        self.files.iter().find(|mine| files.iter().any(|theirs| mine.overlaps(theirs)))
+    }
+}
+
+/// What the order is made of, the most important first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// Attempts in this run: what failed already comes after what has not been tried.
+    tried: u32,
+    /// Place in the list that was asked for, if one was.
+    place: usize,
+    priority: Priority,
+    created_at: Option<Timestamp>,
+    id: IssueId,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    candidate: Candidate,
+    tried: u32,
+    /// Not before something has changed: its files were held when it was tried.
+    is_held_back: bool,
+}
+
+/// The issues that wait and those that run.
+#[derive(Debug, Default)]
+pub struct Queue {
+    /// Issues in the order somebody asked for; empty for "whatever is most urgent".
+    listed: HashMap<IssueId, usize>,
+    waiting: HashMap<IssueId, Entry>,
+    order: BTreeSet<Rank>,
+    running: HashMap<IssueId, (Candidate, u32)>,
+    closed: HashSet<IssueId>,
+    /// Will not be given out again in this run.
+    settled: HashSet<IssueId>,
+}
+
+impl Queue {
+    pub fn new(listed: &[IssueId]) -> Self {
+        let listed = listed.iter().enumerate().map(|(place, id)| (id.clone(), place)).collect();
+        Self { listed, ..Self::default() }
+    }
+
+    /// What is ready now. Issues that wait and are not among `ready` are forgotten: somebody else has taken or closed
+    /// them. Those that run or are settled stay as they are.
+    pub fn refresh(&mut self, ready: Vec<Candidate>) {
+        let mut before = std::mem::take(&mut self.waiting);
+        self.order.clear();
+        for candidate in ready {
+            let id = candidate.issue.id.clone();
+            if self.settled.contains(&id) || self.running.contains_key(&id) {
+                continue;
+            }
+            let (tried, is_held_back) =
+                before.remove(&id).map_or((0, false), |entry| (entry.tried, entry.is_held_back));
+            self.insert(Entry { candidate, tried, is_held_back });
+        }
+    }
+
+    /// The issue that [`Queue::take_next`] would give out.
+    pub fn peek(&self) -> Option<&Candidate> {
+        self.first().map(|rank| &self.waiting[&rank.id].candidate)
+    }
+
+    /// The next issue, which counts as running from now on.
+    pub fn take_next(&mut self) -> Option<Candidate> {
+        let rank = self.first()?.clone();
+        self.order.remove(&rank);
+        let entry = self.waiting.remove(&rank.id)?;
+        self.running.insert(rank.id, (entry.candidate.clone(), entry.tried));
+        Some(entry.candidate)
+    }
+
+    /// It could not begin: it waits again, until something has changed.
+    pub fn put_back(&mut self, id: &IssueId) {
+        self.return_to_waiting(id, 0, true);
+    }
+
+    /// It failed and may be tried again, after those that have not been tried so often.
+    pub fn try_again(&mut self, candidate: Candidate) {
+        let id = candidate.issue.id.clone();
+        if let Some(running) = self.running.get_mut(&id) {
+            running.0 = candidate;
+        }
+        self.return_to_waiting(&id, 1, false);
+        self.release_held_back();
+    }
+
+    /// It is over for this run, closed or not.
+    pub fn settle(&mut self, id: &IssueId, is_closed: bool) {
+        self.running.remove(id);
+        if let Some(entry) = self.waiting.remove(id) {
+            self.order.remove(&self.rank(&entry));
+        }
+        self.settled.insert(id.clone());
+        if is_closed {
+            self.closed.insert(id.clone());
+        }
+        self.release_held_back();
+    }
+
+    /// Files may have become free: what was held back may be tried again.
+    pub fn release_held_back(&mut self) {
+        for entry in self.waiting.values_mut() {
+            entry.is_held_back = false;
+        }
+    }
+
+    pub fn running(&self) -> impl Iterator<Item = &Candidate> {
+        self.running.values().map(|(candidate, _)| candidate)
+    }
+
+    pub fn waiting(&self) -> impl Iterator<Item = &Candidate> {
+        self.order.iter().map(|rank| &self.waiting[&rank.id].candidate)
+    }
+
+    pub fn held_back(&self) -> impl Iterator<Item = &Candidate> {
+        let held_back = |rank: &&Rank| self.waiting[&rank.id].is_held_back;
+        self.order.iter().filter(held_back).map(|rank| &self.waiting[&rank.id].candidate)
+    }
+
+    pub fn is_settled(&self, id: &IssueId) -> bool {
+        self.settled.contains(id)
+    }
+
+    pub fn settled_count(&self) -> usize {
+        self.settled.len()
+    }
+
+    /// Issues that wait for one that is not closed and will not be tried again.
+    pub fn stranded(&self) -> Vec<(&Candidate, &IssueId)> {
+        let hopeless = |id: &&IssueId| self.settled.contains(*id) && !self.closed.contains(*id);
+        self.waiting().filter_map(|it| Some((it, it.waits_for.iter().find(hopeless)?))).collect()
+    }
+
+    fn first(&self) -> Option<&Rank> {
+        self.order.iter().find(|rank| self.is_eligible(&self.waiting[&rank.id]))
+    }
+
+    fn is_eligible(&self, entry: &Entry) -> bool {
+        !entry.is_held_back
+            && entry.candidate.waits_for.iter().all(|id| self.closed.contains(id))
+            && self.running().all(|running| entry.candidate.shares_with(&running.files).is_none())
+    }
+
+    fn return_to_waiting(&mut self, id: &IssueId, more_tries: u32, is_held_back: bool) {
+        if let Some((candidate, tried)) = self.running.remove(id) {
+            self.insert(Entry { candidate, tried: tried + more_tries, is_held_back });
+        }
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        self.order.insert(self.rank(&entry));
+        self.waiting.insert(entry.candidate.issue.id.clone(), entry);
+    }
+
+    fn rank(&self, entry: &Entry) -> Rank {
+        let issue = &entry.candidate.issue;
+        Rank {
+            tried: entry.tried,
+            place: self.listed.get(&issue.id).copied().unwrap_or(0),
+            priority: issue.priority,
+            created_at: issue.created_at,
+            id: issue.id.clone(),
+        }
+    }
+}
+
+/// Pairs of issues that mean to touch the same file, for people who want to see collisions before they happen.
+pub fn collisions<'a>(candidates: &[&'a Candidate]) -> Vec<(&'a IssueId, &'a IssueId, &'a Target)> {
+    let mut pairs = Vec::new();
+    for (at, first) in candidates.iter().enumerate() {
+        for second in &candidates[at + 1..] {
+            if let Some(target) = first.shares_with(&second.files) {
+                pairs.push((&first.issue.id, &second.issue.id, target));
+            }
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests;

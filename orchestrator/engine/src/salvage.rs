@@ -1,0 +1,300 @@
+//! Saving an agent's uncommitted work to a ref, and giving its files back as they were.
+//!
+//! Promises, in this order: nothing is restored before it can be recovered from a ref; only the files that are named are
+//! touched, in the checkout and in the index; and both steps may be repeated after a kill at any point. A ref that
+//! exists is never moved: work that differs from what it holds gets a ref of its own.
+//!
+//! What a person had left uncommitted when the run began belongs to the person. It is kept under the run's own ref
+//! ([`Before`]), and a file that nobody has committed since goes back to that content, not to the last commit's.
+
+mod restore;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mala_core::{IssueId, RunId};
+use mala_gate::git::{Kind, State};
+use mala_gate::{Oid, Repo, RepoPath};
+use thiserror::Error;
+
+use crate::git::{Git, GitError};
+
+#[derive(Debug, Error)]
+pub enum SalvageError {
+    #[error("cannot look at the checkout")]
+    Look(#[from] mala_gate::GitError),
+    #[error("cannot save or restore files")]
+    Git(#[from] GitError),
+    #[error("cannot write `{}`", .path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("git named a commit `{0}`, which is not an object name")]
+    Odd(String),
+}
+
+/// Where work was saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedRef {
+    pub name: String,
+    pub commit: Oid,
+}
+
+impl SavedRef {
+    /// What to type, at the top of the checkout, to get the work back.
+    pub fn apply_command(&self) -> String {
+        format!("git show --format= --binary {} | git apply", self.name)
+    }
+}
+
+impl fmt::Display for SavedRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.commit.short())
+    }
+}
+
+/// The ref for an attempt's work.
+pub fn attempt_ref(issue: &IssueId, attempt: u32) -> String {
+    format!("refs/mala/{}/{attempt}", ref_part(issue.as_str()))
+}
+
+fn run_ref(run: &RunId) -> String {
+    format!("refs/mala-runs/{}", ref_part(run.as_str()))
+}
+
+/// A text as one part of a ref's name. Plain names stay as they are; other bytes become `%XX`, as git allows.
+fn ref_part(text: &str) -> String {
+    let mut part = String::new();
+    let bytes = text.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        let is_plain = byte.is_ascii_alphanumeric()
+            || matches!(byte, b'-' | b'_')
+            || (*byte == b'.' && at > 0 && at + 1 < bytes.len() && bytes[at - 1] != b'.');
+        if is_plain {
+            part.push(char::from(*byte));
+        } else {
+            part.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    match part.strip_suffix(".lock") {
+        Some(stem) => format!("{stem}%2Elock"),
+        None => part,
+    }
+}
+
+/// The files of the checkout that differ from the last commit, staged or not, new ones too. Submodules and repositories
+/// inside the checkout are not ours to save or restore.
+pub fn dirty(repo: &Repo) -> Result<BTreeSet<RepoPath>, SalvageError> {
+    let entries = repo.status()?.entries.into_iter();
+    let ours = entries.filter(|entry| entry.kind == Kind::File && entry.state != State::Unwatched);
+    Ok(ours.map(|entry| entry.path).collect())
+}
+
+/// Saves what the checkout holds at `files` under the ref `name`, as a commit on top of the last one. Gives nothing if
+/// there is no file. If `name` exists and holds the same, that is the answer; if it holds something else, the work
+/// goes to `name.2` and so on.
+pub fn save(
+    repo: &Repo,
+    name: &str,
+    files: &BTreeSet<RepoPath>,
+    message: &str,
+) -> Result<Option<SavedRef>, SalvageError> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let head = repo.resolve("HEAD")?;
+    let tree = tree_of(repo, head.as_ref(), files)?;
+    for number in 1.. {
+        let name = if number == 1 { name.to_owned() } else { format!("{name}.{number}") };
+        match repo.resolve(&name)? {
+            Some(commit) if holds_the_same(repo, &commit, &tree, files)? => {
+                return Ok(Some(SavedRef { name, commit }));
+            }
+            Some(_) => {}
+            None => return Ok(Some(point(repo, name, head.as_ref(), &tree, message)?)),
+        }
+    }
+    unreachable!("some number is free")
+}
+
+/// Makes the commit and the ref. The ref is created, never moved.
+fn point(
+    repo: &Repo,
+    name: String,
+    head: Option<&Oid>,
+    tree: &Oid,
+    message: &str,
+) -> Result<SavedRef, SalvageError> {
+    let git = Git::at(repo.root());
+    let mut args = vec!["commit-tree", tree.as_str()];
+    args.extend(head.into_iter().flat_map(|head| ["-p", head.as_str()]));
+    let commit = oid(git.line(&args, message.as_bytes())?)?;
+    git.run(&["update-ref", "-m", "mala: saved work", &name, commit.as_str(), ""], b"")?;
+    Ok(SavedRef { name, commit })
+}
+
+fn holds_the_same(
+    repo: &Repo,
+    saved: &Oid,
+    tree: &Oid,
+    files: &BTreeSet<RepoPath>,
+) -> Result<bool, SalvageError> {
+    Ok(repo.entries_in(saved, files)? == repo.entries_in(tree, files)?)
+}
+
+/// The last commit's tree with what the checkout holds at `files`.
+fn tree_of(repo: &Repo, head: Option<&Oid>, files: &BTreeSet<RepoPath>) -> Result<Oid, SalvageError> {
+    let index = PrivateIndex::new(repo)?;
+    let git = Git::with_index(repo.root(), &index.0);
+    match head {
+        Some(head) => git.run(&["read-tree", head.as_str()], b"")?,
+        None => git.run(&["read-tree", "--empty"], b"")?,
+    };
+    git.run(&["update-index", "--add", "--remove", "--replace", "-z", "--stdin"], &nul_ended(files))?;
+    oid(git.line(&["write-tree"], b"")?)
+}
+
+pub(crate) fn oid(text: String) -> Result<Oid, SalvageError> {
+    Oid::parse(&text).ok_or(SalvageError::Odd(text))
+}
+
+fn nul_ended<'a>(paths: impl IntoIterator<Item = &'a RepoPath>) -> Vec<u8> {
+    let mut list = Vec::new();
+    for path in paths {
+        list.extend_from_slice(path.as_bytes());
+        list.push(0);
+    }
+    list
+}
+
+/// An index that nobody else sees. Gone when dropped; what a killed process left is removed by [`sweep`].
+pub(crate) struct PrivateIndex(pub(crate) PathBuf);
+
+impl PrivateIndex {
+    pub(crate) fn new(repo: &Repo) -> Result<Self, SalvageError> {
+        let dir = folder(repo);
+        fs::create_dir_all(&dir).map_err(|source| SalvageError::Io { path: dir.clone(), source })?;
+        Ok(Self(dir.join(format!("{}-{:x}.index", std::process::id(), fastrand::u64(..)))))
+    }
+}
+
+impl Drop for PrivateIndex {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(self.0.with_extension("index.lock"));
+    }
+}
+
+fn folder(repo: &Repo) -> PathBuf {
+    repo.scope().state_dir().join("salvage")
+}
+
+/// Removes what killed processes left behind. Only for the one process that may save work in this repository.
+pub fn sweep(repo: &Repo) {
+    let mine = format!("{}-", std::process::id());
+    for entry in fs::read_dir(folder(repo)).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(&mine) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// What people had left uncommitted when a run began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Before {
+    saved: Option<SavedRef>,
+}
+
+impl Before {
+    /// Keeps everything that is uncommitted now.
+    pub fn record(repo: &Repo, run: &RunId) -> Result<Self, SalvageError> {
+        let message = format!("uncommitted work when the run {run} began\n");
+        Ok(Self { saved: save(repo, &run_ref(run), &dirty(repo)?, &message)? })
+    }
+
+    /// What [`Before::record`] kept for this run, perhaps in a process that is gone.
+    pub fn of(repo: &Repo, run: &RunId) -> Result<Self, SalvageError> {
+        let name = run_ref(run);
+        let saved = repo.resolve(&name)?.map(|commit| SavedRef { name, commit });
+        Ok(Self { saved })
+    }
+
+    /// The run is over and nothing of it has to be restored any more.
+    pub fn forget(self, repo: &Repo) -> Result<(), SalvageError> {
+        if let Some(saved) = self.saved {
+            Git::at(repo.root())
+                .run(&["update-ref", "-d", &saved.name, saved.commit.as_str()], b"")
+                .map(|_| ())?;
+        }
+        Ok(())
+    }
+
+    /// The commit, and the files in it that were a person's and that nobody has committed since.
+    fn untouched(
+        &self,
+        repo: &Repo,
+        files: &BTreeSet<RepoPath>,
+    ) -> Result<Option<(Oid, BTreeSet<RepoPath>)>, SalvageError> {
+        let Some(saved) = &self.saved else { return Ok(None) };
+        let commit = repo.commit(&saved.commit)?;
+        let theirs: BTreeSet<RepoPath> =
+            repo.changes_of(&commit)?.into_iter().map(|change| change.path).collect();
+        let theirs: BTreeSet<RepoPath> = theirs.intersection(files).cloned().collect();
+        let at = |commit: Option<&Oid>| match commit {
+            Some(commit) => repo.entries_in(commit, &theirs),
+            None => Ok(BTreeMap::new()),
+        };
+        let (then, now) = (at(commit.parents.first())?, at(repo.resolve("HEAD")?.as_ref())?);
+        let untouched = theirs.iter().filter(|path| then.get(path) == now.get(path));
+        Ok(Some((saved.commit.clone(), untouched.cloned().collect())))
+    }
+}
+
+/// Gives `files` back as they were: to the last commit's content, or to what a person had there when the run began. New
+/// files go away, with folders that become empty.
+pub fn restore(repo: &Repo, files: &BTreeSet<RepoPath>, before: &Before) -> Result<(), SalvageError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let (commit, theirs) = match before.untouched(repo, files)? {
+        Some((commit, theirs)) => (Some(commit), theirs),
+        None => (None, BTreeSet::new()),
+    };
+    let others: BTreeSet<RepoPath> = files.difference(&theirs).cloned().collect();
+    if let Some(head) = repo.resolve("HEAD")? {
+        restore::to_commit(repo, &head, &others)?;
+        restore::index_only(repo, &head, &theirs)?;
+    } else {
+        restore::remove(repo, &others)?;
+    }
+    match commit {
+        Some(commit) => restore::checkout_only(repo, &commit, &theirs),
+        None => Ok(()),
+    }
+}
+
+/// Removes a file and the folders that it leaves empty. What is gone already is fine.
+fn remove_file(root: &Path, path: &RepoPath) -> Result<(), SalvageError> {
+    let place = path.within(root);
+    match fs::remove_file(&place) {
+        Ok(()) => {}
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+        // A folder where the file was: it holds other files, which are dealt with under their own names.
+        Err(_) if place.is_dir() => {}
+        Err(source) => return Err(SalvageError::Io { path: place, source }),
+    }
+    for folder in place.ancestors().skip(1).take_while(|folder| *folder != root && folder.starts_with(root)) {
+        if fs::remove_dir(folder).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! The single moves of a restore.
+
+use std::collections::BTreeSet;
+
+use mala_gate::{Oid, Repo, RepoPath};
+
+use super::{SalvageError, nul_ended, remove_file};
+use crate::git::Git;
+
+const FROM_STDIN: [&str; 2] = ["--pathspec-from-file=-", "--pathspec-file-nul"];
+
+/// Index and checkout, to what `commit` holds.
+pub(super) fn to_commit(repo: &Repo, commit: &Oid, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
+    let (there, new) = split(repo, commit, files)?;
+    // New files first: one of them may stand where a folder has to be, or the other way round.
+    remove(repo, &new)?;
+    restore_from(repo, commit, &["--staged", "--worktree"], &there)
+}
+
+/// The checkout alone, to what `commit` holds.
+pub(super) fn checkout_only(
+    repo: &Repo,
+    commit: &Oid,
+    files: &BTreeSet<RepoPath>,
+) -> Result<(), SalvageError> {
+    let (there, new) = split(repo, commit, files)?;
+    new.iter().try_for_each(|path| remove_file(repo.root(), path))?;
+    restore_from(repo, commit, &["--worktree"], &there)
+}
+
+/// The index alone, to what `commit` holds.
+pub(super) fn index_only(repo: &Repo, commit: &Oid, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
+    let (there, new) = split(repo, commit, files)?;
+    drop_from_index(repo, &new)?;
+    restore_from(repo, commit, &["--staged"], &there)
+}
+
+/// Out of the index and out of the checkout.
+pub(super) fn remove(repo: &Repo, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
+    drop_from_index(repo, files)?;
+    files.iter().try_for_each(|path| remove_file(repo.root(), path))
+}
+
+fn restore_from(
+    repo: &Repo,
+    commit: &Oid,
+    what: &[&str],
+    files: &BTreeSet<RepoPath>,
+) -> Result<(), SalvageError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let source = format!("--source={commit}");
+    let mut args = vec!["restore", &source];
+    args.extend(what);
+    args.extend(FROM_STDIN);
+    Git::at(repo.root()).run(&args, &nul_ended(files))?;
+    Ok(())
+}
+
+fn drop_from_index(repo: &Repo, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    Git::at(repo.root()).run(&["update-index", "--force-remove", "-z", "--stdin"], &nul_ended(files))?;
+    Ok(())
+}
+
+/// The files that `commit` holds, and those that it does not.
+fn split(
+    repo: &Repo,
+    commit: &Oid,
+    files: &BTreeSet<RepoPath>,
+) -> Result<(BTreeSet<RepoPath>, BTreeSet<RepoPath>), SalvageError> {
+    let held = repo.entries_in(commit, files)?;
+    Ok(files.iter().cloned().partition(|path| held.contains_key(path)))
+}

@@ -1,0 +1,288 @@
+//! One process of an agent: started, fed its prompt, read line by line, ended when asked to.
+//!
+//! A session runs as a task that owns the process and sends what it sees; the handle can only ask it to end. Its process
+//! is in a group of its own, so that a Ctrl-C on the terminal reaches the engine alone, which then decides.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use mala_agents::start::Kind;
+use mala_agents::stream::{Progress, Reader, Report, Usage};
+use mala_core::IssueId;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+/// The longest line that is looked at; the rest of a longer one is skipped.
+const LONGEST_LINE: usize = 4 << 20;
+/// How much of stderr is kept for the note.
+const STDERR_TAIL: usize = 4 << 10;
+/// What an agent does is told at most this often.
+const TELL_EVERY: Duration = Duration::from_millis(200);
+/// How long a stream may stay open after the process has ended, because something it started still has it.
+const STREAMS_AFTER_END: Duration = Duration::from_secs(2);
+
+/// What a session tells.
+#[derive(Debug)]
+pub(crate) struct Sign {
+    pub(crate) issue: IssueId,
+    pub(crate) what: What,
+}
+
+#[derive(Debug)]
+pub(crate) enum What {
+    /// It is alive, and perhaps something new is known.
+    Progress {
+        progress: Vec<Progress>,
+        usage: Usage,
+    },
+    Ended(Box<Ended>),
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: io::Result<ExitStatus>,
+    pub(crate) report: Report,
+    /// The end of what it wrote to stderr.
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    pub(crate) fn is_success(&self) -> bool {
+        self.status.as_ref().is_ok_and(ExitStatus::success)
+    }
+
+    /// How it ended, as the end of a sentence.
+    pub(crate) fn how(&self) -> String {
+        match &self.status {
+            Ok(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => format!("the agent ended with code {code}"),
+                (None, Some(signal)) => format!("the agent was ended by signal {signal}"),
+                (None, None) => "the agent ended".to_owned(),
+            },
+            Err(error) => format!("the agent was lost: {error}"),
+        }
+    }
+}
+
+/// How to end a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Ask it to, and kill it after the grace period.
+    Ask(Duration),
+    Kill,
+}
+
+/// The handle of a running session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) pid: u32,
+    stop: mpsc::UnboundedSender<Stop>,
+}
+
+impl Session {
+    pub(crate) fn stop(&self, how: Stop) {
+        // If the task is gone, so is the process.
+        let _ = self.stop.send(how);
+    }
+}
+
+/// What to start and where its output goes.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) issue: IssueId,
+    pub(crate) kind: Kind,
+    pub(crate) command: std::process::Command,
+    pub(crate) stdin: Option<String>,
+    /// stdout is appended to `log`, stderr to the same name with `.err`.
+    pub(crate) log: PathBuf,
+}
+
+/// Starts the process and the task that watches it.
+pub(crate) fn start(start: Start, signs: mpsc::Sender<Sign>) -> io::Result<Session> {
+    let Start { issue, kind, command, stdin, log } = start;
+    let mut command = Command::from(command);
+    command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
+    let out_log = append(&log)?;
+    let err_log = append(&log.with_extension("err"))?;
+    let mut child = command.spawn()?;
+    let pid = child.id().ok_or_else(|| io::Error::other("the process ended before it began"))?;
+    if let (Some(mut pipe), Some(prompt)) = (child.stdin.take(), stdin) {
+        tokio::spawn(async move {
+            // A program that does not want its prompt says so by its exit code.
+            let _ = pipe.write_all(prompt.as_bytes()).await;
+        });
+    }
+    let (stop, stops) = mpsc::unbounded_channel();
+    let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+        return Err(io::Error::other("the process has no streams"));
+    };
+    let errors = tokio::spawn(read_stderr(stderr, err_log));
+    let watch = Watch { issue, pid, reader: Reader::new(kind), signs, log: out_log };
+    tokio::spawn(watch.run(child, stdout, errors, stops));
+    Ok(Session { pid, stop })
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+struct Watch {
+    issue: IssueId,
+    pid: u32,
+    reader: Reader,
+    signs: mpsc::Sender<Sign>,
+    log: File,
+}
+
+impl Watch {
+    async fn run(
+        mut self,
+        mut child: Child,
+        stdout: ChildStdout,
+        errors: tokio::task::JoinHandle<String>,
+        mut stops: mpsc::UnboundedReceiver<Stop>,
+    ) {
+        let pid = self.pid;
+        let status = {
+            let reading = self.read(stdout);
+            tokio::pin!(reading);
+            let mut is_reading = true;
+            let mut deadline: Option<Instant> = None;
+            let status = loop {
+                tokio::select! {
+                    status = child.wait() => break status,
+                    () = &mut reading, if is_reading => is_reading = false,
+                    Some(how) = stops.recv() => deadline = Some(end(pid, how)),
+                    () = until(deadline), if deadline.is_some() => deadline = Some(end(pid, Stop::Kill)),
+                }
+            };
+            // The rest of its group, if it left any.
+            let _ = killpg(group(pid), Signal::SIGKILL);
+            if is_reading {
+                let _ = timeout(STREAMS_AFTER_END, &mut reading).await;
+            }
+            status
+        };
+        let stderr = match timeout(STREAMS_AFTER_END, errors).await {
+            Ok(Ok(stderr)) => stderr,
+            Ok(Err(_)) | Err(_) => String::new(),
+        };
+        let ended = Box::new(Ended { status, report: self.reader.report().clone(), stderr });
+        let _ = self.signs.send(Sign { issue: self.issue, what: What::Ended(ended) }).await;
+    }
+
+    async fn read(&mut self, stdout: ChildStdout) {
+        let mut lines = Lines::new(stdout);
+        let mut last_told: Option<Instant> = None;
+        while let Ok(Some(line)) = lines.next().await {
+            // A full disk must not end an agent's work.
+            let _ = self.log.write_all(&[line, b"\n"].concat());
+            let mut progress = self.reader.line(line);
+            let is_news = progress.iter().any(|it| !matches!(it, Progress::Doing(_)));
+            let is_time = last_told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
+            if !is_news && !is_time {
+                continue;
+            }
+            if is_time {
+                last_told = Some(Instant::now());
+            } else {
+                progress.retain(|it| !matches!(it, Progress::Doing(_)));
+            }
+            let what = What::Progress { progress, usage: self.reader.report().usage };
+            let sign = Sign { issue: self.issue.clone(), what };
+            if self.signs.send(sign).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn group(pid: u32) -> Pid {
+    Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX))
+}
+
+/// Sends the signal and says when to look again.
+fn end(pid: u32, how: Stop) -> Instant {
+    // A process that has ended meanwhile is not reaped yet, so the number is still its own.
+    match how {
+        Stop::Ask(grace) => {
+            let _ = kill(group(pid), Signal::SIGTERM);
+            Instant::now() + grace
+        }
+        Stop::Kill => {
+            let _ = killpg(group(pid), Signal::SIGKILL);
+            Instant::now() + Duration::from_secs(1)
+        }
+    }
+}
+
+async fn read_stderr(stderr: ChildStderr, mut log: File) -> String {
+    let mut lines = Lines::new(stderr);
+    let mut tail = String::new();
+    while let Ok(Some(line)) = lines.next().await {
+        let _ = log.write_all(&[line, b"\n"].concat());
+        tail.push_str(&String::from_utf8_lossy(line));
+        tail.push('\n');
+        if tail.len() > 2 * STDERR_TAIL {
+            tail.drain(..tail.ceil_char_boundary(tail.len() - STDERR_TAIL));
+        }
+    }
+    tail
+}
+
+/// Lines of bounded length.
+struct Lines<R> {
+    reader: BufReader<R>,
+    line: Vec<u8>,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    fn new(stream: R) -> Self {
+        Self { reader: BufReader::with_capacity(64 << 10, stream), line: Vec::new() }
+    }
+
+    /// The next line without its end; nothing at the end of the stream.
+    async fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        self.line.clear();
+        let mut has_begun = false;
+        loop {
+            let piece = self.reader.fill_buf().await?;
+            if piece.is_empty() {
+                return Ok(has_begun.then_some(&self.line));
+            }
+            has_begun = true;
+            let end = piece.iter().position(|byte| *byte == b'\n');
+            let room = LONGEST_LINE - self.line.len();
+            let content = &piece[..end.unwrap_or(piece.len())];
+            self.line.extend_from_slice(&content[..content.len().min(room)]);
+            let used = end.map_or(piece.len(), |end| end + 1);
+            self.reader.consume(used);
+            if end.is_some() {
+                if self.line.last() == Some(&b'\r') {
+                    self.line.pop();
+                }
+                return Ok(Some(&self.line));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

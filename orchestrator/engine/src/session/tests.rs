@@ -1,0 +1,121 @@
+use super::*;
+
+struct World {
+    dir: tempfile::TempDir,
+    signs: mpsc::Receiver<Sign>,
+    session: Session,
+}
+
+fn start_script(script: &str, stdin: Option<&str>) -> World {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, signs) = mpsc::channel(16);
+    let mut command = std::process::Command::new("sh");
+    command.arg("-c").arg(script);
+    let what = Start {
+        issue: IssueId::new("x").unwrap(),
+        kind: Kind::Command,
+        command,
+        stdin: stdin.map(str::to_owned),
+        log: dir.path().join("x.log"),
+    };
+    let session = start(what, sender).unwrap();
+    World { dir, signs, session }
+}
+
+impl World {
+    /// Everything it tells until it ends.
+    async fn end(&mut self) -> (usize, Ended) {
+        let mut told = 0;
+        loop {
+            let sign = timeout(Duration::from_secs(30), self.signs.recv()).await.expect("it ends");
+            match sign.expect("the end is told").what {
+                What::Progress { .. } => told += 1,
+                What::Ended(ended) => return (told, *ended),
+            }
+        }
+    }
+
+    fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.dir.path().join(name)).unwrap()
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_session_gets_its_prompt_and_leaves_its_words() {
+    let mut world = start_script("cat; echo oops >&2; printf 'no newline'; exit 3", Some("the prompt\n"));
+    let (_, ended) = world.end().await;
+    assert_eq!(ended.report.message.as_deref(), Some("the prompt\nno newline"));
+    assert_eq!((ended.stderr.as_str(), ended.how().as_str()), ("oops\n", "the agent ended with code 3"));
+    assert_eq!(
+        (world.log("x.log").as_str(), world.log("x.err").as_str()),
+        ("the prompt\nno newline\n", "oops\n")
+    );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_prompt_that_nobody_reads_harms_nobody() {
+    let prompt = "x".repeat(1 << 20);
+    let mut world = start_script("exit 0", Some(&prompt));
+    assert!(world.end().await.1.is_success());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_session_ends_when_it_is_asked_to_and_is_killed_when_it_does_not() {
+    let mut world = start_script("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done", None);
+    world.signs.recv().await.unwrap();
+    world.session.stop(Stop::Ask(Duration::from_secs(20)));
+    let (_, ended) = world.end().await;
+    assert!(ended.is_success() && ended.report.message.unwrap().ends_with("bye"));
+
+    let mut world = start_script("trap '' TERM; echo up; while :; do sleep 0.01; done", None);
+    world.signs.recv().await.unwrap();
+    world.session.stop(Stop::Ask(Duration::from_millis(50)));
+    assert_eq!(world.end().await.1.how(), "the agent was ended by signal 9");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_a_session_leaves_running_in_its_group_is_killed() {
+    let mut world = start_script("sleep 600 & echo $!", None);
+    let (_, ended) = world.end().await;
+    let child: i32 = ended.report.message.unwrap().trim().parse().unwrap();
+    // Whoever inherits it may take a moment to notice.
+    for _ in 0..1000 {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        if stat.is_empty() || stat.contains(") Z ") {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{child} is still running");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_flood_of_words_is_told_in_few() {
+    let mut world = start_script("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done", None);
+    let (told, ended) = world.end().await;
+    assert!(told < 200, "told {told} times");
+    assert!(ended.report.message.unwrap().ends_with("line 19999"));
+    assert_eq!(world.log("x.log").lines().count(), 20_000, "the log has it all");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_line_without_end_does_not_fill_the_memory() {
+    let mut world = start_script("head -c 20000000 /dev/zero | tr '\\0' x; echo; echo end", None);
+    let (_, ended) = world.end().await;
+    assert!(ended.report.message.unwrap().ends_with("\nend"));
+    assert_eq!(world.log("x.log").len(), LONGEST_LINE + 1 + 4);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_program_that_is_missing_is_an_error_at_once() {
+    let (sender, _signs) = mpsc::channel(1);
+    let dir = tempfile::tempdir().unwrap();
+    let what = Start {
+        issue: IssueId::new("x").unwrap(),
+        kind: Kind::Command,
+        command: std::process::Command::new("/no/such/program"),
+        stdin: None,
+        log: dir.path().join("log"),
+    };
+    assert_eq!(start(what, sender).unwrap_err().kind(), io::ErrorKind::NotFound);
+}

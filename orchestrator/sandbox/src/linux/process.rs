@@ -1,0 +1,125 @@
+//! A process by a handle that no other process can inherit with its number.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use procfs::process::Stat;
+use procfs::{FromRead, ProcError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::Exit;
+
+/// How long a process that ended may stay uncollected before its status counts as unknown.
+const COLLECTED: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+#[derive(Debug)]
+pub(crate) struct Process {
+    pid: u32,
+    handle: OwnedFd,
+    start_time: u64,
+}
+
+impl Process {
+    /// The process that has the number `pid` now.
+    pub(crate) fn open(pid: u32) -> Result<Self, Errno> {
+        let handle = pidfd_open(raw_pid(pid)?, PidfdFlags::empty())?;
+        let start_time = stat(pid).map_err(|_gone| Errno::SRCH)?.starttime;
+        Ok(Self { pid, handle, start_time })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Clock ticks from the machine's start to the process's.
+    pub(crate) fn start_time(&self) -> u64 {
+        self.start_time
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.wait(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _gone = pidfd_send_signal(&self.handle, signal);
+    }
+
+    /// Waits until it has ended, all of its threads. False if the time was over before.
+    pub(crate) fn wait(&self, limit: Option<&Timespec>) -> bool {
+        self.poll(PollFlags::IN, limit)
+    }
+
+    /// How it ended. For a process that has.
+    ///
+    /// Until someone collects it, /proc shows its status; from then on newer kernels tell it through the handle.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        self.exit_of_zombie().or_else(|| {
+            // A hang-up, which needs not be asked for, says that it was collected.
+            self.poll(PollFlags::empty(), Some(&COLLECTED));
+            exit_by_handle(self.handle.as_fd())
+        })
+    }
+
+    fn exit_of_zombie(&self) -> Option<Exit> {
+        let stat = stat(self.pid).ok()?;
+        if stat.starttime != self.start_time || !matches!(stat.state, 'Z' | 'X') {
+            return None;
+        }
+        stat.exit_code.map(exit)
+    }
+
+    fn poll(&self, events: PollFlags, limit: Option<&Timespec>) -> bool {
+        loop {
+            match poll(&mut [PollFd::new(&self.handle, events)], limit) {
+                Err(Errno::INTR) => {}
+                ready => return ready.is_ok_and(|count| count > 0),
+            }
+        }
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}
+
+pub(crate) fn raw_pid(pid: u32) -> Result<Pid, Errno> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)
+}
+
+pub(crate) fn stat(pid: u32) -> Result<Stat, ProcError> {
+    Stat::from_read(fs::File::open(format!("/proc/{pid}/stat"))?)
+}
+
+/// From a wait status.
+pub(crate) fn exit(status: i32) -> Exit {
+    if libc::WIFSIGNALED(status) {
+        Exit { code: None, signal: Some(libc::WTERMSIG(status)) }
+    } else {
+        Exit { code: Some(libc::WEXITSTATUS(status)), signal: None }
+    }
+}
+
+fn exit_by_handle(handle: BorrowedFd<'_>) -> Option<Exit> {
+    information(handle, libc::PIDFD_INFO_EXIT).map(|told| exit(told.exit_code))
+}
+
+/// The user that decides what a thread may do to files. None if this kernel does not tell so quickly.
+pub(crate) fn user_for_files(tid: u32) -> Option<libc::uid_t> {
+    let a_thread = PidfdFlags::from_bits_retain(libc::PIDFD_THREAD);
+    let handle = pidfd_open(raw_pid(tid).ok()?, a_thread).ok()?;
+    information(handle.as_fd(), libc::PIDFD_INFO_CREDS).map(|told| told.fsuid)
+}
+
+/// What newer kernels tell through a handle, if they tell `what`.
+fn information(handle: BorrowedFd<'_>, what: libc::c_uint) -> Option<libc::pidfd_info> {
+    // SAFETY: plain integers, for which zero is a value.
+    let mut information: libc::pidfd_info = unsafe { std::mem::zeroed() };
+    information.mask = u64::from(what);
+    // SAFETY: `information` is the structure this request fills and lives through the call.
+    let asked = unsafe { libc::ioctl(handle.as_raw_fd(), libc::PIDFD_GET_INFO, &raw mut information) };
+    (asked == 0 && information.mask & u64::from(what) != 0).then_some(information)
+}

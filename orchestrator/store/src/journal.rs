@@ -1,0 +1,274 @@
+//! The journal of runs: who works on what, step by step, so that whatever is killed can be picked up again.
+//!
+//! A run is one process; a checkout has one at a time. An attempt is written down before its agent starts and after each
+//! step. Its end is one transaction: note, lock release, issue and journal change together, and doing it twice is doing it
+//! once. Whoever starts next finds the attempts that a dead run has left and ends them.
+
+use mala_core::issue::{
+    Attempt, AttemptId, AttemptState, BLOCKED, IN_PROGRESS, NEEDS_FOLLOWUP, OPEN, Run, Spend,
+};
+use mala_core::{Issue, IssueId, Life, Lock, Owner, RunId, Who};
+use rusqlite::params;
+use serde_json::{Value, json};
+
+use crate::Store;
+use crate::change::Change;
+use crate::error::{Fault, Result};
+use crate::events::{EventKind, Work};
+use crate::ids::fresh_id;
+use crate::journal_types::{End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker};
+use crate::view::View;
+
+impl Store {
+    /// Begins a run, unless one is under way in this checkout.
+    pub fn begin_run(&mut self, owner: &Owner, options: &Value) -> Result<Run> {
+        self.write(|change| change.begin_run(owner, options))
+    }
+
+    /// Ending a run that has ended changes nothing.
+    pub fn end_run(&mut self, id: &RunId) -> Result<()> {
+        self.write(|change| {
+            let sql = "UPDATE run SET ended_at = ?3 WHERE id = ?1 AND scope = ?2 AND ended_at IS NULL";
+            let row = params![id.as_str(), change.scope, change.now.as_millis()];
+            if change.sql.execute(sql, row)? > 0 {
+                change.record_work(
+                    EventKind::RunEnded,
+                    Work { run: Some(id), ..Work::default() },
+                    &json!({}),
+                )?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The run that is under way in this checkout.
+    pub fn current_run(&mut self) -> Result<Option<Run>> {
+        self.read(|view| view.current_run())
+    }
+
+    /// Claims an issue for an agent: of all who try, one gets it.
+    pub fn claim(&mut self, new: &NewAttempt) -> Result<Attempt> {
+        self.write(|change| change.claim(new))
+    }
+
+    /// One step of an attempt, if it is where the caller believes it to be.
+    pub fn advance(
+        &mut self,
+        id: AttemptId,
+        from: AttemptState,
+        to: AttemptState,
+        progress: &Progress,
+    ) -> Result<Attempt> {
+        self.write(|change| change.advance(id, (from, to), progress))
+    }
+
+    /// Ends an attempt: its note first, then its locks, its issue and the journal, all in one transaction.
+    pub fn finish(&mut self, id: AttemptId, finish: &Finish) -> Result<Finished> {
+        self.write(|change| change.finish(id, finish))
+    }
+
+    pub fn attempt(&mut self, id: AttemptId) -> Result<Attempt> {
+        self.read(|view| view.must_find_attempt(id))
+    }
+
+    /// All attempts at an issue, oldest first.
+    pub fn attempts(&mut self, issue: &IssueId) -> Result<Vec<Attempt>> {
+        self.read(|view| view.attempts_where("a.issue = ?1 ORDER BY a.number", params![issue.as_str()]))
+    }
+
+    /// All attempts of a run, oldest first.
+    pub fn attempts_of_run(&mut self, run: &RunId) -> Result<Vec<Attempt>> {
+        self.read(|view| view.attempts_where("a.run = ?1 ORDER BY a.id", params![run.as_str()]))
+    }
+
+    /// Attempts in this checkout that nobody will end: their run has ended, or the process that ran it has.
+    pub fn stranded(&mut self) -> Result<Vec<Attempt>> {
+        self.read(|view| {
+            let condition = "a.scope = ?1 AND a.ended_at IS NULL ORDER BY a.id";
+            let mut attempts = view.attempts_where(condition, params![view.scope])?;
+            let current = view.current_run()?.map(|run| run.id);
+            attempts.retain(|attempt| current.as_ref() != Some(&attempt.run));
+            Ok(attempts)
+        })
+    }
+}
+
+impl View<'_> {
+    fn current_run(&self) -> std::result::Result<Option<Run>, Fault> {
+        let mut runs = self.runs_where("r.scope = ?1 AND r.ended_at IS NULL", params![self.scope])?;
+        runs.retain(|run| self.life(&run.owner) != Life::Dead);
+        Ok(runs.pop())
+    }
+}
+
+impl Change<'_> {
+    fn begin_run(&mut self, owner: &Owner, options: &Value) -> std::result::Result<Run, Fault> {
+        if let Some(run) = self.current_run()? {
+            return Err(JournalError::AlreadyRunning { run: Box::new(run) }.into());
+        }
+        let taken = |id: &str| self.exists("SELECT 1 FROM run WHERE id = ?1", [id]);
+        let id = RunId::new(fresh_id(|| fastrand::usize(..), taken)?).expect("digits and letters are a name");
+        let process = self.process_row(owner)?;
+        // What a dead run left is still to be picked up, but it runs no more.
+        let sql = "UPDATE run SET ended_at = ?2 WHERE scope = ?1 AND ended_at IS NULL";
+        self.sql.execute(sql, params![self.scope, self.now.as_millis()])?;
+        let sql = "INSERT INTO run (id, scope, owner, started_at, options) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let row = params![id.as_str(), self.scope, process, self.now.as_millis(), options.to_string()];
+        self.sql.execute(sql, row)?;
+        let detail = json!({ "pid": owner.pid, "host": owner.host, "options": options });
+        self.record_work(EventKind::RunStarted, Work { run: Some(&id), ..Work::default() }, &detail)?;
+        let (owner, options) = (owner.clone(), options.clone());
+        Ok(Run { id, owner, started_at: self.now, ended_at: None, options })
+    }
+
+    fn claim(&mut self, new: &NewAttempt) -> std::result::Result<Attempt, Fault> {
+        if self.current_run()?.is_none_or(|run| run.id != new.run) {
+            return Err(JournalError::UnknownRun { id: new.run.clone() }.into());
+        }
+        if let Some(live) = self.live_attempt_at(&new.issue)? {
+            return Err(JournalError::Attempted { issue: live.issue, agent: live.agent }.into());
+        }
+        if new.tracker == Tracker::BuiltIn {
+            let issue = self.must_find_issue(&new.issue)?;
+            self.claim_open(issue, new.agent.as_str())?;
+        }
+        let sql = "SELECT coalesce(max(number), 0) + 1 FROM attempt WHERE issue = ?1";
+        let number = self.sql.query_row(sql, [new.issue.as_str()], |row| row.get(0))?;
+        let mut attempt = Attempt {
+            id: AttemptId(0),
+            run: new.run.clone(),
+            issue: new.issue.clone(),
+            agent: new.agent.clone(),
+            number,
+            state: AttemptState::Claimed,
+            since: self.now,
+            started_at: self.now,
+            ended_at: None,
+            session: None,
+            head: new.head.clone(),
+            saved_ref: None,
+            verdict: None,
+            spend: Spend::default(),
+        };
+        attempt.id = self.insert_attempt(&attempt, new.tracker == Tracker::BuiltIn)?;
+        self.record_attempt(EventKind::IssueClaimed, &attempt, json!({ "head": attempt.head }))?;
+        Ok(attempt)
+    }
+
+    fn advance(
+        &mut self,
+        id: AttemptId,
+        (from, to): (AttemptState, AttemptState),
+        progress: &Progress,
+    ) -> std::result::Result<Attempt, Fault> {
+        let mut attempt = self.must_find_attempt(id)?;
+        if attempt.state != from {
+            return Err(JournalError::NotInState { id, expected: from, found: attempt.state }.into());
+        }
+        // Ends have more to do than a step.
+        if to.is_over() || !from.may_become(to) {
+            return Err(JournalError::NoSuchStep { from, to }.into());
+        }
+        note_progress(&mut attempt, progress);
+        attempt.state = to;
+        attempt.since = self.now;
+        self.update_attempt(&attempt)?;
+        let detail = json!({ "from": from, "to": to, "verdict": progress.verdict });
+        self.record_attempt(EventKind::AttemptAdvanced, &attempt, detail)?;
+        Ok(attempt)
+    }
+
+    fn finish(&mut self, id: AttemptId, finish: &Finish) -> std::result::Result<Finished, Fault> {
+        let mut attempt = self.must_find_attempt(id)?;
+        if attempt.state.is_over() {
+            return Ok(Finished::Before { state: attempt.state });
+        }
+        let by = Who::Agent(attempt.agent.clone());
+        if let Some(text) = &finish.note {
+            self.note(&by, &attempt.issue, text, Some(attempt.number))?;
+        }
+        let locks = self.leave_run(&attempt)?;
+        let is_tracked = self.exists("SELECT 1 FROM attempt WHERE id = ?1 AND tracked = 1", [id.0])?;
+        if is_tracked {
+            self.settle_issue(&by, &attempt, &finish.end)?;
+        }
+        note_progress(&mut attempt, &finish.progress);
+        attempt.state = match finish.end {
+            End::Done { .. } => AttemptState::Done,
+            End::HandedOver { .. } => AttemptState::HandedOver,
+            End::GivenBack => AttemptState::Ready,
+        };
+        attempt.since = self.now;
+        attempt.ended_at = Some(self.now);
+        self.update_attempt(&attempt)?;
+        let (commit, reason) = match &finish.end {
+            End::Done { commit } => (commit.as_ref(), None),
+            End::HandedOver { reason, .. } => (None, Some(reason)),
+            End::GivenBack => (None, None),
+        };
+        let detail = json!({
+            "to": attempt.state, "commit": commit, "reason": reason, "verdict": attempt.verdict,
+            "saved_ref": attempt.saved_ref, "spend": attempt.spend, "locks": locks.len(),
+        });
+        self.record_attempt(EventKind::AttemptFinished, &attempt, detail)?;
+        Ok(Finished::Now { locks })
+    }
+
+    /// Releases what the attempt's agent holds, unless its name is another run's by now.
+    fn leave_run(&mut self, attempt: &Attempt) -> std::result::Result<Vec<Lock>, Fault> {
+        let party = self.party(&attempt.agent)?;
+        let is_same = |party: &crate::Party| party.run.as_ref().is_none_or(|run| *run == attempt.run);
+        if party.is_some_and(|party| is_same(&party)) { self.leave(&attempt.agent) } else { Ok(Vec::new()) }
+    }
+
+    /// Gives the issue the status that the end of the attempt means, unless somebody else has changed it meanwhile.
+    fn settle_issue(&mut self, by: &Who, attempt: &Attempt, end: &End) -> std::result::Result<(), Fault> {
+        let issue = self.must_find_issue(&attempt.issue)?;
+        if issue.status != IN_PROGRESS {
+            return Ok(());
+        }
+        match end {
+            End::Done { commit } => {
+                self.remove_label(&issue.id, NEEDS_FOLLOWUP)?;
+                self.close(by, &issue, commit.as_deref())?;
+            }
+            End::HandedOver { next, .. } => {
+                self.add_label(&issue.id, NEEDS_FOLLOWUP)?;
+                let status = if *next == Next::TryAgain { OPEN } else { BLOCKED };
+                self.set_status(&issue.id, status, None)?;
+            }
+            End::GivenBack => self.set_status(&issue.id, OPEN, None)?,
+        }
+        Ok(())
+    }
+
+    /// An issue that is being worked on cannot be given to somebody else.
+    pub(crate) fn refuse_running(&self, issue: &Issue) -> std::result::Result<(), Fault> {
+        match self.live_attempt_at(&issue.id)? {
+            Some(live) => Err(JournalError::Attempted { issue: live.issue, agent: live.agent }.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn record_attempt(
+        &mut self,
+        kind: EventKind,
+        attempt: &Attempt,
+        mut detail: Value,
+    ) -> std::result::Result<i64, Fault> {
+        if let Value::Object(fields) = &mut detail {
+            fields.insert("attempt".into(), json!(attempt.id));
+            fields.insert("number".into(), json!(attempt.number));
+        }
+        let Attempt { agent, issue, run, .. } = attempt;
+        self.record_work(kind, Work { agent: Some(agent), issue: Some(issue), run: Some(run) }, &detail)
+    }
+}
+
+fn note_progress(attempt: &mut Attempt, progress: &Progress) {
+    let Progress { session, saved_ref, verdict, spend } = progress.clone();
+    attempt.session = session.or(attempt.session.take());
+    attempt.saved_ref = saved_ref.or(attempt.saved_ref.take());
+    attempt.verdict = verdict.or(attempt.verdict.take());
+    attempt.spend = spend.unwrap_or(attempt.spend);
+}

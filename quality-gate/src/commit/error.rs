@@ -1,0 +1,96 @@
+//! Why nothing was committed, in words for whoever typed the command.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::{GitError, Oid, OwnershipError, RepoPath};
+
+/// A file that the agent may not commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotYours {
+    pub path: RepoPath,
+    /// Who holds it, if anybody does.
+    pub holder: Option<String>,
+}
+
+/// Nothing was committed. The index, the files and everybody's staged work are as they were.
+#[derive(Debug, Error)]
+pub enum CommitError {
+    #[error("the commit message is empty: say what changes, with `-m`")]
+    EmptyMessage,
+    #[error("nothing to commit: {0}")]
+    Nothing(String),
+    #[error("nothing has changed at `{0}`, or git ignores it: see `git status`")]
+    Unchanged(RepoPath),
+    #[error("{}", not_yours(.0))]
+    NotYours(Vec<NotYours>),
+    #[error("`{0}` is a submodule or a repository of its own: commit in there")]
+    Submodule(RepoPath),
+    #[error("`{0}` has merge conflicts: resolve them and `git add` it first")]
+    Conflicts(RepoPath),
+    #[error("a {0} is in progress in this checkout: finish or abort it first (`git status` says how)")]
+    InProgress(&'static str),
+    #[error("the hook `{name}` refused the commit ({status}){}", said(.output))]
+    Hook { name: &'static str, status: String, output: String },
+    #[error("the hook `{hook}` added files to the commit that are not yours: {}", not_yours(.files))]
+    HookAdded { hook: &'static str, files: Vec<NotYours> },
+    #[error("somebody else committed `{}` meanwhile, in {}: look at it with `git show {}` and try again",
+        .path, .by.short(), .by.short())]
+    Overtaken { path: RepoPath, by: Oid },
+    #[error("the checkout was moved to another branch meanwhile: try again")]
+    Switched,
+    #[error("the branch moved {0} times while this was committed: try again")]
+    Restless(usize),
+    #[error("another git command has held `{}` for {seconds} s: if none is running, remove it", .path.display())]
+    IndexBusy { path: PathBuf, seconds: u64 },
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
+    #[error("cannot use `{}`", .path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl CommitError {
+    pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}
+
+fn said(output: &str) -> String {
+    let output = output.trim();
+    if output.is_empty() { " and gave no reason".to_owned() } else { format!(":\n{output}") }
+}
+
+fn not_yours(files: &[NotYours]) -> String {
+    let mut lines: Vec<String> = files.iter().map(NotYours::sentence).collect();
+    const SHOWN: usize = 10;
+    if lines.len() > SHOWN {
+        let rest = lines.len() - SHOWN;
+        lines.truncate(SHOWN);
+        lines.push(format!("and {rest} more"));
+    }
+    lines.join("; ")
+}
+
+impl NotYours {
+    /// Whose it is and what to do about it, in words.
+    pub fn sentence(&self) -> String {
+        match &self.holder {
+            Some(holder) => format!(
+                "`{}` is held by `{holder}`: leave it out, or ask for it: mala lock ask {}",
+                self.path, self.path
+            ),
+            None => {
+                format!("you have never held `{}`: take it first: mala lock acquire {}", self.path, self.path)
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The commit message: the agent's words, what mala knows, and what the repository's hooks make of it.
+
+use std::fs;
+use std::path::Path;
+
+use mala_core::Fence;
+
+use super::Request;
+use super::error::CommitError;
+use super::hook::{self, HookRunner};
+use super::stage::Draft;
+use crate::Repo;
+
+/// The message with its trailers.
+pub(super) fn compose(
+    repo: &Repo,
+    request: &Request,
+    fences: &[Fence],
+    folder: &Path,
+) -> Result<String, CommitError> {
+    let words = cleaned(repo, &request.message)?;
+    let path = folder.join("words");
+    fs::write(&path, &words).map_err(CommitError::io(&path))?;
+    let mut call = repo.git("interpret-trailers").args(["--no-divider", "--if-exists", "addIfDifferent"]);
+    for (name, value) in trailers(request, fences) {
+        call = call.arg("--trailer").arg(format!("{name}: {value}"));
+    }
+    Ok(String::from_utf8_lossy(&call.arg(&path).output()?).into_owned())
+}
+
+fn trailers(request: &Request, fences: &[Fence]) -> Vec<(&'static str, String)> {
+    let who = &request.who;
+    let mut trailers = Vec::new();
+    trailers.extend(who.issue.as_ref().map(|issue| ("Mala-Issue", issue.to_string())));
+    trailers.extend(who.run.as_ref().map(|run| ("Mala-Run", run.to_string())));
+    trailers.push(("Mala-Agent", who.agent.to_string()));
+    trailers.extend(request.evidence.iter().map(|id| ("Mala-Evidence", id.to_string())));
+    let fences: Vec<String> = fences.iter().map(ToString::to_string).collect();
+    if !fences.is_empty() {
+        trailers.push(("Mala-Fence", fences.join(", ")));
+    }
+    trailers
+}
+
+/// Lets the hooks for messages change it or object to it.
+pub(super) fn run_hooks(
+    repo: &Repo,
+    text: &str,
+    draft: &mut Draft,
+    hooks: &dyn HookRunner,
+) -> Result<String, CommitError> {
+    let path = draft.folder().join("COMMIT_EDITMSG");
+    fs::write(&path, text).map_err(CommitError::io(&path))?;
+    let file = path.clone().into_os_string();
+    hook::ask(hooks, draft, "prepare-commit-msg", &[file.clone(), "message".into()])?;
+    hook::ask(hooks, draft, "commit-msg", &[file])?;
+    let text = fs::read(&path).map_err(CommitError::io(&path))?;
+    cleaned(repo, &String::from_utf8_lossy(&text))
+}
+
+/// As git cleans a message given on the command line; an empty one is refused.
+fn cleaned(repo: &Repo, text: &str) -> Result<String, CommitError> {
+    if text.trim().is_empty() {
+        return Err(CommitError::EmptyMessage);
+    }
+    let cleaned = repo.git("stripspace").input(text).output()?;
+    match String::from_utf8_lossy(&cleaned).into_owned() {
+        text if text.trim().is_empty() => Err(CommitError::EmptyMessage),
+        text => Ok(text),
+    }
+}

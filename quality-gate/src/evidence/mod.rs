@@ -1,0 +1,15 @@
+//! Evidence: what mala itself saw of a command.
+//!
+//! A [`Recording`] notes, before a command starts, which commit the checkout is on and the content of every file that
+//! differs from it; after it ended, what changed meanwhile and whose it is. The record goes into a chained log that
+//! agents cannot write. The gate compares records with commits; nobody's word counts.
+
+mod log;
+mod record;
+mod recording;
+
+pub use self::log::{EvidenceLog, Head, Of};
+pub use self::record::{Evidence, EvidenceId, Strength, Who};
+pub use self::recording::{Ended, EvidenceError, Launch, Place, Recording};
+
+pub(crate) use self::recording::{Standing, standing};

@@ -1,0 +1,121 @@
+//! The record of one command that was run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use mala_core::{AgentId, IssueId, LockName, RunId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::git::Content;
+use crate::{Oid, RepoPath, serial};
+
+/// Names one record. Short, random, and part of commit messages.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EvidenceId(pub(super) String);
+
+impl EvidenceId {
+    pub(super) fn random() -> Self {
+        let letters =
+            std::iter::repeat_with(|| fastrand::choice(b"0123456789abcdefghijklmnopqrstuvwxyz".iter()));
+        Self("ev-".chars().chain(letters.flatten().take(10).map(|byte| char::from(*byte))).collect())
+    }
+
+    /// An id made elsewhere, such as that of a call in a transcript.
+    pub(crate) fn named(text: String) -> Self {
+        Self(text)
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EvidenceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How mala knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Strength {
+    /// mala ran the command itself.
+    Observed,
+    /// An agent's client wrote down that it ran it.
+    Transcript,
+}
+
+/// Who ran a command, and for what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Who {
+    pub agent: AgentId,
+    pub issue: Option<IssueId>,
+    pub run: Option<RunId>,
+}
+
+/// One command, what it ran on, and how it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    pub id: EvidenceId,
+    #[serde(deserialize_with = "serial::name")]
+    pub agent: AgentId,
+    #[serde(deserialize_with = "serial::maybe_name", default)]
+    pub issue: Option<IssueId>,
+    #[serde(deserialize_with = "serial::maybe_name", default)]
+    pub run: Option<RunId>,
+    /// The command line, secrets masked.
+    pub argv: Vec<String>,
+    /// The folder it ran in; for an isolated run, the folder of the checkout that stands for.
+    pub cwd: String,
+    #[serde(deserialize_with = "serial::time")]
+    pub started_at: Timestamp,
+    #[serde(deserialize_with = "serial::time")]
+    pub ended_at: Timestamp,
+    /// Nothing if a signal ended it.
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    pub strength: Strength,
+    /// It ran in a snapshot that held nobody else's changes.
+    pub isolated: bool,
+    /// The named lock that was held meanwhile.
+    #[serde(deserialize_with = "serial::maybe_name", default)]
+    pub mutex: Option<LockName>,
+    pub output_sha256: Option<String>,
+    pub output_log: Option<String>,
+    /// The commit everything else was the same as. Nothing before the first commit.
+    pub head: Option<Oid>,
+    /// Every file that differed from `head` when it started.
+    pub files: BTreeMap<RepoPath, Content>,
+    /// Files that held something else when it ended.
+    pub after: BTreeMap<RepoPath, Content>,
+    /// Which of all these files are not this agent's.
+    pub foreign: Vec<RepoPath>,
+    /// Who held those of them that somebody held.
+    pub holders: BTreeMap<RepoPath, String>,
+}
+
+impl Evidence {
+    pub fn has_passed(&self) -> bool {
+        self.exit_code == Some(0)
+    }
+
+    /// The command line for a person.
+    pub fn command(&self) -> String {
+        self.argv.join(" ")
+    }
+
+    pub fn is_foreign(&self, path: &RepoPath) -> bool {
+        self.foreign.binary_search(path).is_ok()
+    }
+
+    /// How it ended, in words.
+    pub fn ending(&self) -> String {
+        match (self.exit_code, self.signal) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, Some(signal)) => format!("ended by signal {signal}"),
+            (None, None) => "ended in an unknown way".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Recording: what a command runs on, before and after.
+//!
+//! Only files that differ from the last commit are hashed: everything else is what that commit says. A file counts as
+//! the agent's own if the agent has held it alone and nobody else holds it now.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mala_core::{AgentId, LockName, Timestamp};
+use mala_logs::chain::ChainError;
+use mala_logs::secrets::mask_args;
+use thiserror::Error;
+
+use super::log::{EvidenceLog, folder};
+use super::record::{Evidence, EvidenceId, Strength, Who};
+use crate::git::Content;
+use crate::{GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
+
+#[derive(Debug, Error)]
+pub enum EvidenceError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
+    #[error("the evidence log cannot be used")]
+    Log(#[from] ChainError),
+    #[error("cannot save output in `{}`", .path.display())]
+    Output {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What is about to be run.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    pub argv: Vec<OsString>,
+    /// The folder of the checkout it runs in, or that its folder in a snapshot stands for.
+    pub cwd: PathBuf,
+    pub mutex: Option<LockName>,
+    pub place: Place,
+}
+
+/// Where a command runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the checkout that everybody shares.
+    Shared,
+    /// In a snapshot that holds nobody else's changes.
+    Isolated,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    /// Nothing if the output could not be saved, as when it went to a terminal.
+    pub output_sha256: Option<String>,
+}
+
+/// A command that is running.
+#[derive(Debug)]
+pub struct Recording {
+    repo: Repo,
+    who: Who,
+    launch: Launch,
+    id: EvidenceId,
+    output_log: PathBuf,
+    started_at: Timestamp,
+    start: Scene,
+}
+
+/// What differs from the last commit, at one moment.
+#[derive(Debug, Clone)]
+struct Scene {
+    head: Option<Oid>,
+    files: BTreeMap<RepoPath, Content>,
+}
+
+impl Recording {
+    /// To be called right before the command starts. `repo` is the checkout that it will see.
+    pub fn begin(repo: &Repo, who: Who, launch: Launch) -> Result<Self, EvidenceError> {
+        let (id, output_log) = reserve_output(&folder(repo.scope()).join("output"))?;
+        let started_at = Timestamp::now();
+        Ok(Self { repo: repo.clone(), who, launch, id, output_log, started_at, start: Scene::of(repo)? })
+    }
+
+    pub fn id(&self) -> &EvidenceId {
+        &self.id
+    }
+
+    /// The file that the command's output is to be saved in; it exists and is empty.
+    pub fn output_log(&self) -> &Path {
+        &self.output_log
+    }
+
+    /// To be called right after the command has ended. The record is in the log when this returns.
+    pub fn finish(self, ended: Ended, ownership: &dyn Ownership) -> Result<Evidence, EvidenceError> {
+        let ended_at = Timestamp::now();
+        let after = self.start.differences(&Scene::of(&self.repo)?, &self.repo)?;
+        let argv: Vec<_> = self.launch.argv.iter().map(|arg| arg.to_string_lossy()).collect();
+        let mut evidence = Evidence {
+            id: self.id,
+            agent: self.who.agent,
+            issue: self.who.issue,
+            run: self.who.run,
+            argv: mask_args(&argv),
+            cwd: self.launch.cwd.to_string_lossy().into_owned(),
+            started_at: self.started_at,
+            ended_at,
+            exit_code: ended.exit_code,
+            signal: ended.signal,
+            strength: Strength::Observed,
+            isolated: self.launch.place == Place::Isolated,
+            mutex: self.launch.mutex,
+            output_log: ended.output_sha256.as_ref().map(|_| self.output_log.to_string_lossy().into_owned()),
+            output_sha256: ended.output_sha256,
+            head: self.start.head,
+            files: self.start.files,
+            after,
+            foreign: Vec::new(),
+            holders: BTreeMap::new(),
+        };
+        if self.launch.place == Place::Shared {
+            name_foreign(&mut evidence, &self.repo, ownership)?;
+        }
+        if evidence.output_log.is_none() {
+            fs::remove_file(&self.output_log).ok();
+        }
+        EvidenceLog::of(self.repo.scope()).append(&evidence)?;
+        Ok(evidence)
+    }
+}
+
+impl Scene {
+    fn of(repo: &Repo) -> Result<Self, GitError> {
+        let status = repo.status()?;
+        let mut files = repo.contents(status.paths())?;
+        drop_unchanged(repo, &status, &mut files)?;
+        Ok(Self { head: status.head, files })
+    }
+
+    /// The files that hold something else in `later`, with what they hold there.
+    fn differences(&self, later: &Self, repo: &Repo) -> Result<BTreeMap<RepoPath, Content>, GitError> {
+        let mut suspects: BTreeSet<RepoPath> = self.files.keys().chain(later.files.keys()).cloned().collect();
+        if let (Some(before), Some(after)) = (&self.head, &later.head)
+            && before != after
+        {
+            suspects.extend(repo.changes_between(before, after)?.into_iter().map(|change| change.path));
+        }
+        let before = self.contents(&suspects, repo)?;
+        let after = later.contents(&suspects, repo)?;
+        Ok(after.into_iter().filter(|(path, content)| before.get(path) != Some(content)).collect())
+    }
+
+    fn contents(
+        &self,
+        paths: &BTreeSet<RepoPath>,
+        repo: &Repo,
+    ) -> Result<BTreeMap<RepoPath, Content>, GitError> {
+        let clean: Vec<&RepoPath> = paths.iter().filter(|path| !self.files.contains_key(path)).collect();
+        let mut committed = match &self.head {
+            Some(head) if !clean.is_empty() => repo.entries_in(head, clean)?,
+            _ => BTreeMap::new(),
+        };
+        let mut content = |path: &RepoPath| match self.files.get(path) {
+            Some(content) => content.clone(),
+            None => committed.remove(path).map_or(Content::Absent, Content::Object),
+        };
+        Ok(paths.iter().map(|path| (path.clone(), content(path))).collect())
+    }
+}
+
+/// Files the index was told not to look at are in the status whether they changed or not; keep those that did.
+fn drop_unchanged(
+    repo: &Repo,
+    status: &crate::git::Status,
+    files: &mut BTreeMap<RepoPath, Content>,
+) -> Result<(), GitError> {
+    let unwatched = status.entries.iter().filter(|entry| entry.state == crate::git::State::Unwatched);
+    let unwatched: Vec<&RepoPath> = unwatched.map(|entry| &entry.path).collect();
+    let Some(head) = status.head.as_ref().filter(|_| !unwatched.is_empty()) else { return Ok(()) };
+    let committed = repo.entries_in(head, unwatched.iter().copied())?;
+    let is_sparse = repo.is_sparse()?;
+    for path in unwatched {
+        let is_same = match (committed.get(path), files.get(path)) {
+            (Some(committed), Some(Content::Object(found))) => committed == found,
+            // In a sparse checkout most files are absent, and that says nothing.
+            (Some(_), Some(Content::Absent)) => is_sparse,
+            _ => false,
+        };
+        if is_same {
+            files.remove(path);
+        }
+    }
+    Ok(())
+}
+
+fn name_foreign(
+    evidence: &mut Evidence,
+    repo: &Repo,
+    ownership: &dyn Ownership,
+) -> Result<(), OwnershipError> {
+    let paths: BTreeSet<&RepoPath> = evidence.files.keys().chain(evidence.after.keys()).collect();
+    for path in paths {
+        if let Standing::Foreign { holder } = standing(path, repo, &evidence.agent, ownership)? {
+            evidence.foreign.push(path.clone());
+            evidence.holders.extend(holder.map(|holder| (path.clone(), holder)));
+        }
+    }
+    Ok(())
+}
+
+/// Whose a file is, seen from one agent.
+pub(crate) enum Standing {
+    Own,
+    Foreign { holder: Option<String> },
+}
+
+pub(crate) fn standing(
+    path: &RepoPath,
+    repo: &Repo,
+    agent: &AgentId,
+    ownership: &dyn Ownership,
+) -> Result<Standing, OwnershipError> {
+    let key = repo.key(path);
+    let holder = ownership.holder(&key, Some(agent))?;
+    if holder.is_none() && ownership.owned(agent, &key, None)?.is_some() {
+        return Ok(Standing::Own);
+    }
+    Ok(Standing::Foreign { holder: holder.map(|holder| holder.agent.to_string()) })
+}
+
+/// A new output file, whose name makes the id unique.
+fn reserve_output(folder: &Path) -> Result<(EvidenceId, PathBuf), EvidenceError> {
+    let failed = |path: &Path, source| EvidenceError::Output { path: path.to_owned(), source };
+    fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
+    loop {
+        let id = EvidenceId::random();
+        let path = folder.join(format!("{id}.log"));
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(_) => return Ok((id, path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(source) => return Err(failed(&path, source)),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Commits, read as they are: replaced objects, grafts and settings of the repository do not change them.
+
+use std::path::Path;
+
+use mala_core::Timestamp;
+
+use super::{GitError, Oid, Repo, nul_parts};
+use crate::RepoPath;
+
+/// One commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    pub id: Oid,
+    pub tree: Oid,
+    pub parents: Vec<Oid>,
+    /// As the committer's clock said, or as the committer chose.
+    pub committed_at: Timestamp,
+    pub message: String,
+}
+
+/// What a commit, or the index, does to one path. Renames are a deletion and an addition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    pub path: RepoPath,
+    pub before: Option<TreeEntry>,
+    pub after: Option<TreeEntry>,
+}
+
+/// What a tree holds at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// As git writes it: `100644`, `100755`, `120000` for a link, `160000` for a submodule.
+    pub mode: String,
+    pub oid: Oid,
+}
+
+impl Repo {
+    pub fn commit(&self, id: &Oid) -> Result<Commit, GitError> {
+        let format = "--format=%H%x00%T%x00%P%x00%ct%x00%B";
+        let output = self
+            .git("rev-list")
+            .args(["--max-count=1", "--no-commit-header", "--encoding=UTF-8", format])
+            .arg(id)
+            .arg("--")
+            .output()?;
+        parse_commit(&output).ok_or_else(|| GitError::answer("rev-list", &output))
+    }
+
+    /// What the commit changes against its first parent, so a merge is answerable for all it brings in.
+    pub fn changes_of(&self, commit: &Commit) -> Result<Vec<FileChange>, GitError> {
+        let call = self.git("diff-tree").args(RAW);
+        let call = match commit.parents.first() {
+            Some(parent) => call.arg(parent).arg(&commit.id),
+            None => call.args(["--root", "--no-commit-id"]).arg(&commit.id),
+        };
+        parse_changes(&call.output()?)
+    }
+
+    /// What differs between two trees or commits.
+    pub fn changes_between(&self, before: &Oid, after: &Oid) -> Result<Vec<FileChange>, GitError> {
+        parse_changes(&self.git("diff-tree").args(RAW).arg(before).arg(after).output()?)
+    }
+
+    /// True if `ancestor` is `commit` or one of its ancestors.
+    pub fn is_ancestor(&self, ancestor: &Oid, commit: &Oid) -> Result<bool, GitError> {
+        self.git("merge-base").arg("--is-ancestor").arg(ancestor).arg(commit).answer()
+    }
+
+    /// The files that would be committed now, from this index or the checkout's own.
+    pub(crate) fn staged(&self, index: Option<&Path>) -> Result<Vec<RepoPath>, GitError> {
+        let before = match self.resolve("HEAD")? {
+            Some(head) => head,
+            None => self.empty_tree()?,
+        };
+        let mut call =
+            self.git("diff-index").args(["--cached", "--ita-invisible-in-index"]).args(RAW).arg(before);
+        if let Some(index) = index {
+            call = call.index(&self.root().join(index));
+        }
+        Ok(parse_changes(&call.arg("--").output()?)?.into_iter().map(|change| change.path).collect())
+    }
+
+    /// The commits that `tip` has and `base` has not, the newest first.
+    pub(crate) fn commits_between(&self, base: &Oid, tip: &str) -> Result<Vec<Oid>, GitError> {
+        oids(&self.git("rev-list").arg(tip).arg(format!("^{base}")).arg("--").output()?)
+    }
+
+    /// Commits of this branch whose message contains the text, the newest first; at most a hundred.
+    pub(crate) fn commits_mentioning(&self, text: &str) -> Result<Vec<Oid>, GitError> {
+        if self.resolve("HEAD")?.is_none() {
+            return Ok(Vec::new());
+        }
+        let grep = format!("--grep={text}");
+        oids(
+            &self
+                .git("rev-list")
+                .args(["--fixed-strings", "--max-count=100", &grep, "HEAD", "--"])
+                .output()?,
+        )
+    }
+
+    /// True if some branch, local or remote, or `HEAD` leads to `commit`.
+    pub fn is_on_a_branch(&self, commit: &Oid) -> Result<bool, GitError> {
+        let contains = format!("--contains={commit}");
+        let found = self
+            .git("for-each-ref")
+            .args(["--count=1", "--format=%(refname)", &contains, "refs/heads", "refs/remotes"])
+            .output()?;
+        if !found.is_empty() {
+            return Ok(true);
+        }
+        match self.resolve("HEAD")? {
+            Some(head) => self.is_ancestor(commit, &head),
+            None => Ok(false),
+        }
+    }
+}
+
+const RAW: &[&str] = &["-r", "-z", "--no-renames", "--ignore-submodules=none"];
+
+fn oids(output: &[u8]) -> Result<Vec<Oid>, GitError> {
+    let lines = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| Oid::from_bytes(line).ok_or_else(|| GitError::answer("rev-list", line))).collect()
+}
+
+fn parse_commit(output: &[u8]) -> Option<Commit> {
+    let mut fields = output.splitn(5, |byte| *byte == 0);
+    let id = Oid::from_bytes(fields.next()?)?;
+    let tree = Oid::from_bytes(fields.next()?)?;
+    let parents = fields.next()?.split(|byte| *byte == b' ').filter(|parent| !parent.is_empty());
+    let parents = parents.map(Oid::from_bytes).collect::<Option<_>>()?;
+    let seconds: i64 = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let message = String::from_utf8_lossy(fields.next()?).into_owned();
+    Some(Commit {
+        id,
+        tree,
+        parents,
+        committed_at: Timestamp::from_millis(seconds.saturating_mul(1000)),
+        message,
+    })
+}
+
+/// `:mode mode oid oid status`, then the path.
+fn parse_changes(output: &[u8]) -> Result<Vec<FileChange>, GitError> {
+    let mut parts = nul_parts(output);
+    let mut changes = Vec::new();
+    while let Some(head) = parts.next() {
+        let change = parts.next().and_then(|path| parse_change(head, path));
+        changes.push(change.ok_or_else(|| GitError::answer("diff", head))?);
+    }
+    Ok(changes)
+}
+
+fn parse_change(head: &[u8], path: &[u8]) -> Option<FileChange> {
+    let head = std::str::from_utf8(head).ok()?.strip_prefix(':')?;
+    let fields: Vec<&str> = head.split(' ').collect();
+    let [old_mode, new_mode, old, new, _status] = fields.as_slice() else { return None };
+    Some(FileChange {
+        path: RepoPath::from_bytes(path),
+        before: entry(old_mode, old)?,
+        after: entry(new_mode, new)?,
+    })
+}
+
+/// Nothing at all if the fields make no sense; no entry if the path is absent on this side.
+fn entry(mode: &str, oid: &str) -> Option<Option<TreeEntry>> {
+    if mode == "000000" {
+        return Some(None);
+    }
+    Some(Some(TreeEntry { mode: mode.to_owned(), oid: Oid::parse(oid)? }))
+}

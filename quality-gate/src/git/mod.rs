@@ -1,0 +1,190 @@
+//! The repository of a scope, asked and changed through the git program.
+
+mod call;
+mod content;
+mod history;
+mod status;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use mala_core::scope::Case;
+use mala_core::{Key, Scope};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+pub use self::call::GitError;
+pub use self::content::Content;
+pub use self::history::{Commit, FileChange, TreeEntry};
+pub use self::status::{Change, Entry, Kind, State, Status};
+
+pub(crate) use self::call::{Call, nul_parts, nul_separated};
+use crate::RepoPath;
+
+/// Name of a git object: 40 or 64 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Oid(String);
+
+impl Oid {
+    /// Nothing if `text` is not a whole object name.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_whole = matches!(text.len(), 40 | 64)
+            && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        is_whole.then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first digits, enough for a person.
+    pub fn short(&self) -> &str {
+        &self.0[..10]
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Self::parse(std::str::from_utf8(bytes).ok()?)
+    }
+}
+
+impl fmt::Display for Oid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<std::ffi::OsStr> for Oid {
+    fn as_ref(&self) -> &std::ffi::OsStr {
+        self.0.as_ref()
+    }
+}
+
+impl<'de> Deserialize<'de> for Oid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not an object name")))
+    }
+}
+
+/// What `HEAD` is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Head {
+    /// On a branch, by its full name. Nothing is committed on it yet if `at` is empty.
+    Branch { name: String, at: Option<Oid> },
+    /// On a commit, on no branch.
+    Detached { at: Oid },
+}
+
+impl Head {
+    pub fn at(&self) -> Option<&Oid> {
+        match self {
+            Self::Branch { at, .. } => at.as_ref(),
+            Self::Detached { at } => Some(at),
+        }
+    }
+}
+
+/// The repository behind a scope.
+#[derive(Debug, Clone)]
+pub struct Repo {
+    scope: Scope,
+    env: Vec<(OsString, OsString)>,
+    /// What lies in the checkout and is no part of it.
+    apart: Vec<RepoPath>,
+}
+
+impl Repo {
+    pub fn new(scope: Scope) -> Self {
+        Self { scope, env: Vec::new(), apart: Vec::new() }
+    }
+
+    /// Gives every git process, and every hook it runs, this variable: for whoever acts on behalf of another process.
+    #[must_use]
+    pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// The same settings for another checkout.
+    pub(crate) fn beside(&self, scope: Scope) -> Self {
+        Self { scope, env: self.env.clone(), apart: Vec::new() }
+    }
+
+    /// Leaves these folders out of every status.
+    pub(crate) fn without(mut self, apart: impl IntoIterator<Item = RepoPath>) -> Self {
+        self.apart.extend(apart);
+        self
+    }
+
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// Top folder of the checkout.
+    pub fn root(&self) -> &Path {
+        self.scope.root()
+    }
+
+    pub(crate) fn git(&self, command: &str) -> Call {
+        Call::judging(self.root(), &self.env).arg(command)
+    }
+
+    /// Git with the repository's own settings, for what changes it.
+    pub(crate) fn plain_git(&self, command: &str) -> Call {
+        Call::plain(self.root(), &self.env).arg(command)
+    }
+
+    /// The key under which `path` is locked. A link counts as itself: git tracks the link, not what it points to.
+    pub fn key(&self, path: &RepoPath) -> Key {
+        match (self.scope.case(), std::str::from_utf8(path.as_bytes())) {
+            (Case::Folded, Ok(text)) => Key::from_stored(text.to_lowercase().into_bytes()),
+            _ => Key::from_stored(path.as_bytes().to_vec()),
+        }
+    }
+
+    pub fn head(&self) -> Result<Head, GitError> {
+        let named = self.git("symbolic-ref").args(["-q", "HEAD"]).finish()?;
+        let at = self.resolve("HEAD")?;
+        if named.status.success() {
+            let name = String::from_utf8_lossy(&named.stdout).trim_end_matches('\n').to_owned();
+            return Ok(Head::Branch { name, at });
+        }
+        let at = at.ok_or_else(|| GitError::answer("rev-parse HEAD", b""))?;
+        Ok(Head::Detached { at })
+    }
+
+    /// The commit that `revision` names, if there is one.
+    pub fn resolve(&self, revision: &str) -> Result<Option<Oid>, GitError> {
+        let commit = format!("{revision}^{{commit}}");
+        let found =
+            self.git("rev-parse").args(["--verify", "--quiet", "--end-of-options", &commit]).finish()?;
+        Ok(found.status.success().then(|| Oid::from_bytes(found.stdout.trim_ascii())).flatten())
+    }
+
+    /// Git's folder of this very checkout, where its index lies.
+    pub(crate) fn git_dir(&self) -> Result<PathBuf, GitError> {
+        let path = self.git("rev-parse").arg("--absolute-git-dir").output()?;
+        Ok(RepoPath::from_bytes(path.strip_suffix(b"\n").unwrap_or(&path)).as_path().to_owned())
+    }
+
+    /// The tree without a file.
+    pub(crate) fn empty_tree(&self) -> Result<Oid, GitError> {
+        let tree = self.git("mktree").line()?;
+        Oid::parse(&tree).ok_or_else(|| GitError::answer("mktree", tree.as_bytes()))
+    }
+
+    /// True if only a part of the files is checked out on purpose.
+    pub(crate) fn is_sparse(&self) -> Result<bool, GitError> {
+        let set = self.git("config").args(["--type=bool", "--get", "core.sparseCheckout"]).finish()?;
+        Ok(set.stdout.trim_ascii() == b"true")
+    }
+
+    /// Where git keeps a file of this checkout, such as `index` or `hooks`.
+    pub fn git_path(&self, name: &str) -> Result<PathBuf, GitError> {
+        let path = self.plain_git("rev-parse").args(["--git-path", name]).output()?;
+        let path = path.strip_suffix(b"\n").unwrap_or(&path);
+        Ok(self.root().join(RepoPath::from_bytes(path).as_path()))
+    }
+}

@@ -1,0 +1,141 @@
+//! Whether a command ran on the very content that was committed.
+//!
+//! A record knows the commit it began on and every file that differed from it, so the content of any file at that time is
+//! known. Three kinds of files are compared with the commit: those the commit changes, the agent's own other changes, and
+//! everybody else's.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::Foreign;
+use crate::git::{Commit, Content, FileChange};
+use crate::{Evidence, GitError, Oid, Repo, RepoPath};
+
+/// How a record relates to a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// It ran on what was committed. Others' files that were different are named.
+    Fits { foreign: Vec<RepoPath> },
+    /// A committed file held something else.
+    Differs(RepoPath),
+    /// A committed file was changed while it ran, so nobody knows what it ran on.
+    Unsteady(RepoPath),
+    /// The agent's own change to this file was there too, and was never committed.
+    Leftover(RepoPath),
+    /// Somebody else's file was different, and the rules do not allow that.
+    Foreign(RepoPath),
+}
+
+/// A commit, ready to be compared with many records.
+#[derive(Debug)]
+pub(super) struct Committed<'a> {
+    repo: &'a Repo,
+    commit: &'a Commit,
+    changes: BTreeMap<&'a RepoPath, Content>,
+    /// The last commit of the branch, which may hold what was committed later.
+    tip: Option<Oid>,
+    /// What other commits hold at the changed paths.
+    known: HashMap<Oid, BTreeMap<RepoPath, Oid>>,
+}
+
+impl<'a> Committed<'a> {
+    pub(super) fn new(
+        repo: &'a Repo,
+        commit: &'a Commit,
+        changes: &'a [FileChange],
+    ) -> Result<Self, GitError> {
+        let content = |change: &'a FileChange| match &change.after {
+            Some(entry) => Content::Object(entry.oid.clone()),
+            None => Content::Absent,
+        };
+        let changes = changes.iter().map(|change| (&change.path, content(change))).collect();
+        let tip = match repo.resolve("HEAD")? {
+            Some(head) if head != commit.id && repo.is_ancestor(&commit.id, &head)? => Some(head),
+            _ => None,
+        };
+        Ok(Self { repo, commit, changes, tip, known: HashMap::new() })
+    }
+
+    pub(super) fn compare(&mut self, evidence: &Evidence, foreign: Foreign) -> Result<Fit, GitError> {
+        self.learn(evidence.head.as_ref())?;
+        for (path, committed) in &self.changes {
+            if evidence.after.contains_key(path) {
+                return Ok(Fit::Unsteady((*path).clone()));
+            }
+            if self.at_start(evidence, path) != *committed {
+                return Ok(Fit::Differs((*path).clone()));
+            }
+        }
+        self.compare_rest(evidence, foreign)
+    }
+
+    /// The files that the commit does not touch.
+    fn compare_rest(&self, evidence: &Evidence, foreign: Foreign) -> Result<Fit, GitError> {
+        let is_rest = |path: &&RepoPath| !self.changes.contains_key(*path);
+        let touched: BTreeSet<&RepoPath> =
+            evidence.files.keys().chain(evidence.after.keys()).filter(is_rest).collect();
+        let committed = self.repo.entries_in(&self.commit.id, touched.iter().copied())?;
+        let later = match &self.tip {
+            Some(tip) => self.repo.entries_in(tip, touched.iter().copied())?,
+            None => BTreeMap::new(),
+        };
+        let mut named = Vec::new();
+        for path in touched {
+            let in_commit = object(committed.get(path));
+            let is_committed = |content: &Content| {
+                *content == in_commit || (self.tip.is_some() && *content == object(later.get(path)))
+            };
+            let was_same = evidence.files.get(path).is_none_or(is_committed);
+            let was_changed = evidence.after.contains_key(path);
+            match (was_same, was_changed, evidence.is_foreign(path)) {
+                (false, _, true) | (true, true, true) => named.push(path.clone()),
+                (false, _, false) => return Ok(Fit::Leftover(path.clone())),
+                (true, true, false) if foreign == Foreign::Refused => return Ok(Fit::Unsteady(path.clone())),
+                (true, ..) => {}
+            }
+        }
+        self.judge_foreign(evidence, foreign, named)
+    }
+
+    fn judge_foreign(
+        &self,
+        evidence: &Evidence,
+        foreign: Foreign,
+        named: Vec<RepoPath>,
+    ) -> Result<Fit, GitError> {
+        if foreign == Foreign::Named {
+            return Ok(Fit::Fits { foreign: named });
+        }
+        if let Some(path) = named.into_iter().next() {
+            return Ok(Fit::Foreign(path));
+        }
+        // What others committed in between counts as well: the whole tree must be the tested one.
+        let Some(head) = &evidence.head else { return Ok(Fit::Fits { foreign: Vec::new() }) };
+        let moved = self.repo.changes_between(head, &self.commit.id)?;
+        let untested = moved.into_iter().find(|change| {
+            !self.changes.contains_key(&change.path) && !evidence.files.contains_key(&change.path)
+        });
+        Ok(untested.map_or(Fit::Fits { foreign: Vec::new() }, |change| Fit::Foreign(change.path)))
+    }
+
+    /// What a changed file held when the command started.
+    fn at_start(&self, evidence: &Evidence, path: &RepoPath) -> Content {
+        match evidence.files.get(path) {
+            Some(content) => content.clone(),
+            None => object(evidence.head.as_ref().and_then(|head| self.known.get(head)?.get(path))),
+        }
+    }
+
+    fn learn(&mut self, head: Option<&Oid>) -> Result<(), GitError> {
+        if let Some(head) = head
+            && !self.known.contains_key(head)
+        {
+            let entries = self.repo.entries_in(head, self.changes.keys().copied())?;
+            self.known.insert(head.clone(), entries);
+        }
+        Ok(())
+    }
+}
+
+fn object(oid: Option<&Oid>) -> Content {
+    oid.map_or(Content::Absent, |oid| Content::Object(oid.clone()))
+}

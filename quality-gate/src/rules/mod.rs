@@ -1,0 +1,338 @@
+//! The rules by which a commit is accepted.
+//!
+//! [`check`] reads the commit from git, asks the lock store who owned its files, and compares it with the evidence. It
+//! believes nothing that the agent could have written: not the trailers, not the dates if better is known, not the
+//! records of a log that has been changed. Every failure says what to do next.
+
+mod command;
+mod fit;
+mod outcome;
+mod required;
+mod token;
+mod without_code;
+
+use mala_core::{AgentId, CommandPattern, IssueId, Pattern, Timestamp};
+use mala_logs::chain::ChainError;
+use thiserror::Error;
+
+pub use self::outcome::{Kind as OutcomeKind, MARKER, Outcome};
+pub use self::token::{IssuePattern, IssuePatternError};
+
+use self::fit::Committed;
+use crate::evidence::EvidenceLog;
+use crate::git::{Commit, FileChange};
+use crate::verdict::{Check, Verdict, list};
+use crate::{Evidence, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
+
+/// What a repository asks of a commit.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    pub issue: IssuePattern,
+    /// Commands that must have passed on what was committed.
+    pub required: Vec<CommandPattern>,
+    pub breadth: Breadth,
+    pub foreign: Foreign,
+    pub clean: Clean,
+    /// What counts as documentation.
+    pub documentation: Vec<Pattern>,
+}
+
+/// How much of a required command must have been run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Breadth {
+    /// Arguments may be added: `pytest tests/unit` is a `pytest`.
+    #[default]
+    AsTyped,
+    /// The command as it is written, at the top of the checkout.
+    Whole,
+}
+
+/// What happens if others' changes were tested along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Foreign {
+    /// They are named, and the evidence counts.
+    #[default]
+    Named,
+    /// The evidence does not count: the whole tree must be the tested one.
+    Refused,
+}
+
+/// Whether the agent may leave changes of its own uncommitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Clean {
+    #[default]
+    Ignored,
+    Required,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        let documentation = ["**/*.md", "**/*.rst", "**/*.adoc", "docs/**"];
+        let pattern = |text: &&str| Pattern::parse(text.as_bytes()).expect("these are patterns");
+        Self {
+            issue: IssuePattern::default(),
+            required: Vec::new(),
+            breadth: Breadth::default(),
+            foreign: Foreign::default(),
+            clean: Clean::default(),
+            documentation: documentation.iter().map(pattern).collect(),
+        }
+    }
+}
+
+/// What is to be judged.
+#[derive(Debug, Clone, Default)]
+pub struct Candidate {
+    /// Nothing if none was made; then only an outcome without code can be accepted.
+    pub commit: Option<Oid>,
+    pub issue: Option<IssueId>,
+    /// Nothing if a person committed: then files belong to nobody and anybody's evidence counts.
+    pub agent: Option<AgentId>,
+    pub claimed_at: Option<Timestamp>,
+    /// The last commit when the issue was claimed. Better than the time, which a committer can choose.
+    pub claimed_head: Option<Oid>,
+    pub final_message: Option<String>,
+}
+
+/// The evidence to judge by.
+#[derive(Debug, Clone, Copy)]
+pub struct Records<'a> {
+    pub log: &'a EvidenceLog,
+    /// What was read from clients' transcripts, the newest first; empty unless the repository accepts them.
+    pub transcripts: &'a [Evidence],
+}
+
+/// The gate could not find out, so nothing is accepted.
+#[derive(Debug, Error)]
+pub enum GateError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
+    #[error("the evidence log cannot be read")]
+    Log(#[from] ChainError),
+}
+
+/// Judges a commit, or the declaration that none is needed.
+pub fn check(
+    repo: &Repo,
+    ownership: &dyn Ownership,
+    records: &Records<'_>,
+    rules: &Rules,
+    candidate: &Candidate,
+) -> Result<Verdict, GateError> {
+    let outcome = candidate.final_message.as_deref().and_then(Outcome::read);
+    let checks = match (&candidate.commit, outcome) {
+        (Some(id), outcome) => {
+            let commit = repo.commit(id)?;
+            let judge = Judge { repo, ownership, records, rules, candidate };
+            judge.commit(&commit, outcome.as_ref())?
+        }
+        (None, Some(outcome)) => {
+            Judge { repo, ownership, records, rules, candidate }.without_code(&outcome)?
+        }
+        (None, None) => vec![Check::fail(
+            "outcome",
+            format!(
+                "nothing was committed: use `mala commit`, or end the last message with the line \
+                 `{MARKER}no-change: REASON` (or obsolete, already-complete)"
+            ),
+        )],
+    };
+    Ok(Verdict::of(candidate.issue.clone(), candidate.commit.clone(), checks))
+}
+
+struct Judge<'a> {
+    repo: &'a Repo,
+    ownership: &'a dyn Ownership,
+    records: &'a Records<'a>,
+    rules: &'a Rules,
+    candidate: &'a Candidate,
+}
+
+impl Judge<'_> {
+    fn commit(&self, commit: &Commit, outcome: Option<&Outcome>) -> Result<Vec<Check>, GateError> {
+        let changes = self.repo.changes_of(commit)?;
+        let mut checks =
+            vec![self.issue_id(commit), self.newer_than_claim(commit)?, self.on_a_branch(commit)?];
+        checks.push(self.files_owned(&changes)?);
+        match outcome {
+            Some(outcome) if outcome.kind == OutcomeKind::DocsOnly => {
+                checks.push(self.docs_only(&changes));
+                checks.push(Check::skipped("command", "only documentation was changed"));
+            }
+            Some(outcome) => checks.push(Check::fail(
+                "outcome",
+                format!(
+                    "`{}` was declared, but {} was committed: leave the line out, or undo the commit",
+                    outcome.kind,
+                    commit.id.short()
+                ),
+            )),
+            None => {
+                let committed = Committed::new(self.repo, commit, &changes)?;
+                checks.extend(required::check(
+                    self.repo,
+                    self.records,
+                    self.rules,
+                    self.candidate,
+                    committed,
+                )?);
+            }
+        }
+        checks.push(self.clean_status()?);
+        Ok(checks)
+    }
+
+    fn issue_id(&self, commit: &Commit) -> Check {
+        const NAME: &str = "issue-id";
+        let Some(issue) = &self.candidate.issue else {
+            return Check::skipped(NAME, "no issue was given: use `--issue ID`");
+        };
+        let token = self.rules.issue.token(issue);
+        if self.rules.issue.names(&commit.message, issue) {
+            return Check::pass(NAME, format!("the message names `{token}`"));
+        }
+        Check::fail(
+            NAME,
+            format!(
+                "the message does not name `{token}` as a word of its own: `git commit --amend` it, or commit with \
+                 `mala commit`"
+            ),
+        )
+    }
+
+    fn newer_than_claim(&self, commit: &Commit) -> Result<Check, GateError> {
+        const NAME: &str = "newer-than-claim";
+        let commit_again = "commit your own work with `mala commit`";
+        if let Some(head) = &self.candidate.claimed_head {
+            let is_old = self.repo.is_ancestor(&commit.id, head)?;
+            let builds_on_it = !is_old && self.repo.is_ancestor(head, &commit.id)?;
+            return Ok(match (is_old, builds_on_it) {
+                (false, true) => Check::pass(NAME, format!("it builds on {}", head.short())),
+                (true, _) => Check::fail(
+                    NAME,
+                    format!("{} was there before the issue was claimed: {commit_again}", commit.id.short()),
+                ),
+                (false, false) => Check::fail(
+                    NAME,
+                    format!(
+                        "it does not build on {}, the last commit when the issue was claimed: {commit_again} on the branch",
+                        head.short()
+                    ),
+                ),
+            });
+        }
+        let Some(claimed_at) = self.candidate.claimed_at else {
+            return Ok(Check::skipped(NAME, "it is not known when the issue was claimed"));
+        };
+        // Commits carry whole seconds.
+        let claimed_at = Timestamp::from_millis(claimed_at.as_millis() / 1000 * 1000);
+        Ok(if commit.committed_at >= claimed_at {
+            Check::pass(NAME, format!("by its date, {}", commit.committed_at))
+        } else {
+            let date = commit.committed_at;
+            Check::fail(
+                NAME,
+                format!("it is from {date}, before the issue was claimed ({claimed_at}): {commit_again}"),
+            )
+        })
+    }
+
+    fn on_a_branch(&self, commit: &Commit) -> Result<Check, GateError> {
+        const NAME: &str = "on-a-branch";
+        Ok(if self.repo.is_on_a_branch(&commit.id)? {
+            Check::pass(NAME, "a branch leads to it")
+        } else {
+            Check::fail(
+                NAME,
+                "no branch leads to this commit: commit with `mala commit`, which moves the branch",
+            )
+        })
+    }
+
+    fn files_owned(&self, changes: &[FileChange]) -> Result<Check, GateError> {
+        const NAME: &str = "files-owned";
+        let Some(agent) = &self.candidate.agent else {
+            return Ok(Check::skipped(NAME, "no agent was given: people may commit any file"));
+        };
+        if changes.is_empty() {
+            return Ok(Check::fail(NAME, "the commit changes no file: commit your work with `mala commit`"));
+        }
+        let mut foreign = Vec::new();
+        for change in changes {
+            let key = self.repo.key(&change.path);
+            if self.ownership.owned(agent, &key, self.candidate.claimed_at)?.is_none() {
+                let holder = self.ownership.holder(&key, Some(agent))?;
+                let holder = holder.map_or(String::new(), |holder| format!(" (held by {})", holder.agent));
+                foreign.push(format!("{}{holder}", change.path));
+            }
+        }
+        Ok(if foreign.is_empty() {
+            Check::pass(NAME, format!("`{agent}` held all {} files", changes.len()))
+        } else {
+            Check::fail(
+                NAME,
+                format!(
+                    "`{agent}` never held {}: undo the commit (`git reset --soft HEAD~1`) and commit only your own \
+                     files with `mala commit`",
+                    list(&foreign)
+                ),
+            )
+        })
+    }
+
+    fn docs_only(&self, changes: &[FileChange]) -> Check {
+        const NAME: &str = "outcome";
+        let is_plain = |mode: &str| mode == "100644";
+        let is_documentation = |change: &&FileChange| {
+            let is_named =
+                self.rules.documentation.iter().any(|pattern| pattern.matches(change.path.as_bytes()));
+            is_named && change.after.as_ref().is_none_or(|entry| is_plain(&entry.mode))
+        };
+        let other: Vec<&RepoPath> =
+            changes.iter().filter(|change| !is_documentation(change)).map(|change| &change.path).collect();
+        if other.is_empty() {
+            return Check::pass(NAME, "docs-only: the commit changes documentation and nothing else");
+        }
+        Check::fail(
+            NAME,
+            format!(
+                "docs-only was declared, but {} is no documentation: leave the line out and test with `mala test`",
+                list(&other)
+            ),
+        )
+    }
+
+    fn clean_status(&self) -> Result<Check, GateError> {
+        const NAME: &str = "clean-status";
+        if self.rules.clean == Clean::Ignored {
+            return Ok(Check::skipped(NAME, "not asked for"));
+        }
+        let left = self.own_changes()?;
+        Ok(if left.is_empty() {
+            Check::pass(NAME, "nothing is left uncommitted")
+        } else {
+            Check::fail(NAME, format!("{} is not committed: use `mala commit`, or restore it", list(&left)))
+        })
+    }
+
+    /// Uncommitted changes: the agent's own, or all of them if no agent is known.
+    fn own_changes(&self) -> Result<Vec<RepoPath>, GateError> {
+        let mut own = Vec::new();
+        for path in self.repo.status()?.paths() {
+            let is_own = match &self.candidate.agent {
+                Some(agent) => {
+                    let key = self.repo.key(path);
+                    self.ownership.owned(agent, &key, self.candidate.claimed_at)?.is_some()
+                        && self.ownership.holder(&key, Some(agent))?.is_none()
+                }
+                None => true,
+            };
+            if is_own {
+                own.push(path.clone());
+            }
+        }
+        Ok(own)
+    }
+}

@@ -1,0 +1,310 @@
+//! Every required command needs a record of this agent that it passed on what was committed.
+//!
+//! Records are read from the newest. The newest one that ran on the committed content decides, so a pass does not
+//! outlive a later failure on the same content. If there is none, the newest near miss explains why.
+
+use std::ops::ControlFlow;
+
+use mala_core::{AgentId, CommandPattern, Timestamp};
+use mala_logs::chain::ChainError;
+
+use super::command::{self, Lacking};
+use super::fit::{Committed, Fit};
+use super::{Candidate, GateError, Records, Rules};
+use crate::evidence::{Of, Strength};
+use crate::verdict::{Check, list};
+use crate::{Evidence, EvidenceId, GitError, Repo, RepoPath, serial};
+
+const NAME: &str = "command";
+
+/// What is known about one required command.
+#[derive(Debug)]
+struct Case<'a> {
+    pattern: &'a CommandPattern,
+    decision: Option<Decision>,
+    /// The newest record that does not count, and why.
+    miss: Option<Miss>,
+}
+
+#[derive(Debug)]
+struct Decision {
+    evidence: Evidence,
+    foreign: Vec<RepoPath>,
+}
+
+#[derive(Debug)]
+struct Miss {
+    id: EvidenceId,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    Lacking(Lacking),
+    Unfit(Fit),
+    /// It failed, on content that is not the committed one either.
+    Failed(String),
+    BeforeClaim,
+}
+
+/// The checks of all required commands, and what they say about others' edits.
+pub(super) fn check(
+    repo: &Repo,
+    records: &Records<'_>,
+    rules: &Rules,
+    candidate: &Candidate,
+    committed: Committed<'_>,
+) -> Result<Vec<Check>, GateError> {
+    if rules.required.is_empty() {
+        return Ok(vec![Check::skipped(
+            NAME,
+            "no command is required: name some in [validate] of mala.toml",
+        )]);
+    }
+    if let Err(broken) = records.log.verify() {
+        return match broken {
+            ChainError::Broken(broken) => Ok(vec![Check::fail(
+                "evidence-log",
+                format!(
+                    "the evidence was tampered with: {broken}; see `mala logs verify`, then run the commands again"
+                ),
+            )]),
+            other => Err(other.into()),
+        };
+    }
+    let mut search = Search { repo, rules, candidate, committed, cases: Vec::new(), failure: None };
+    search.cases =
+        rules.required.iter().map(|pattern| Case { pattern, decision: None, miss: None }).collect();
+    search.run(records)?;
+    let mut checks = Vec::new();
+    for case in &search.cases {
+        checks.push(case.check(records, candidate)?);
+    }
+    checks.push(foreign_edits(&search.cases));
+    Ok(checks)
+}
+
+struct Search<'a> {
+    repo: &'a Repo,
+    rules: &'a Rules,
+    candidate: &'a Candidate,
+    committed: Committed<'a>,
+    cases: Vec<Case<'a>>,
+    failure: Option<GitError>,
+}
+
+impl Search<'_> {
+    fn run(&mut self, records: &Records<'_>) -> Result<(), GateError> {
+        let agent = self.candidate.agent.clone();
+        match &agent {
+            Some(agent) => self.scan(records, Of::Agent(agent))?,
+            None => {
+                for at in 0..self.cases.len() {
+                    let word = program(self.cases[at].pattern);
+                    self.scan(records, Of::Anyone { word: &word })?;
+                }
+            }
+        }
+        // Weaker evidence counts only where there is no better.
+        for evidence in records.transcripts {
+            if agent.as_ref().is_none_or(|agent| *agent == evidence.agent)
+                && self.consider(evidence).is_break()
+            {
+                break;
+            }
+        }
+        self.failure.take().map_or(Ok(()), |failure| Err(failure.into()))
+    }
+
+    fn scan(&mut self, records: &Records<'_>, of: Of<'_>) -> Result<(), GateError> {
+        let claimed_at = self.candidate.claimed_at;
+        let patterns: Vec<CommandPattern> = self.rules.required.clone();
+        let mut has_met_claim = false;
+        let wanted = |head: &crate::evidence::Head| {
+            let is_required = patterns.iter().any(|pattern| pattern.matches(&head.argv));
+            // One record from before the claim is looked at, to be able to say so.
+            if has_met_claim {
+                return ControlFlow::Break(());
+            }
+            has_met_claim = is_required && is_before(&head.ended_at, claimed_at);
+            ControlFlow::Continue(is_required)
+        };
+        records.log.search(of, wanted, |evidence| self.consider(&evidence))?;
+        Ok(())
+    }
+
+    /// Looks at one record; breaks off when everything is decided.
+    fn consider(&mut self, evidence: &Evidence) -> ControlFlow<()> {
+        for at in 0..self.cases.len() {
+            if self.cases[at].decision.is_none()
+                && let Err(failure) = self.judge(at, evidence)
+            {
+                self.failure = Some(failure);
+                return ControlFlow::Break(());
+            }
+        }
+        match self.cases.iter().all(|case| case.decision.is_some()) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn judge(&mut self, at: usize, evidence: &Evidence) -> Result<(), GitError> {
+        let case = &mut self.cases[at];
+        let root = self.repo.root();
+        let Some(lacking) = command::judge(case.pattern, evidence, root, self.rules.breadth) else {
+            return Ok(());
+        };
+        let why = match lacking {
+            _ if self.candidate.claimed_at.is_some_and(|claim| evidence.ended_at < claim) => Why::BeforeClaim,
+            Some(lacking) => Why::Lacking(lacking),
+            None => match self.committed.compare(evidence, self.rules.foreign)? {
+                Fit::Fits { foreign } => {
+                    case.decision = Some(Decision { evidence: evidence.clone(), foreign });
+                    return Ok(());
+                }
+                _ if !evidence.has_passed() => Why::Failed(evidence.ending()),
+                unfit => Why::Unfit(unfit),
+            },
+        };
+        case.miss.get_or_insert(Miss { id: evidence.id.clone(), why });
+        Ok(())
+    }
+}
+
+fn is_before(time: &str, claimed_at: Option<Timestamp>) -> bool {
+    claimed_at.zip(serial::parse_time(time)).is_some_and(|(claim, time)| time < claim)
+}
+
+fn program(pattern: &CommandPattern) -> String {
+    pattern.to_string().split_whitespace().next().unwrap_or_default().to_owned()
+}
+
+impl Case<'_> {
+    fn check(&self, records: &Records<'_>, candidate: &Candidate) -> Result<Check, GateError> {
+        let command = self.pattern;
+        let again = format!("run `mala test -- {command}`");
+        if let Some(Decision { evidence, .. }) = &self.decision {
+            let ran = evidence.command();
+            let check = if evidence.has_passed() {
+                let strength = match evidence.strength {
+                    Strength::Observed => "",
+                    Strength::Transcript => " (as its client's transcript says)",
+                };
+                Check::pass(NAME, format!("`{ran}` passed on what was committed{strength}"))
+            } else {
+                let ending = evidence.ending();
+                Check::fail(
+                    NAME,
+                    format!("`{ran}` failed on what was committed ({ending}): fix it, then {again}"),
+                )
+            };
+            return Ok(check.with([evidence.id.clone()]));
+        }
+        if let Some(miss) = &self.miss {
+            return Ok(Check::fail(NAME, miss.sentence(command, &again)).with([miss.id.clone()]));
+        }
+        let detail = match (&candidate.agent, self.somebody_else(records)?) {
+            (Some(agent), Some(other)) => {
+                format!("only `{other}` has run `{command}`, `{agent}` has not: {again}")
+            }
+            (Some(agent), None) => format!("`{agent}` has not run `{command}` under mala: {again}"),
+            (None, _) => {
+                format!("nobody has run `{command}` under mala: {again}, or `mala gate check --rerun`")
+            }
+        };
+        Ok(Check::fail(NAME, detail))
+    }
+
+    /// Another agent that has run the command.
+    fn somebody_else(&self, records: &Records<'_>) -> Result<Option<AgentId>, GateError> {
+        let word = program(self.pattern);
+        let mut other = None;
+        let wanted = |head: &crate::evidence::Head| ControlFlow::Continue(self.pattern.matches(&head.argv));
+        records.log.search(Of::Anyone { word: &word }, wanted, |evidence| {
+            other = Some(evidence.agent);
+            ControlFlow::Break(())
+        })?;
+        Ok(other)
+    }
+}
+
+impl Miss {
+    fn sentence(&self, command: &CommandPattern, again: &str) -> String {
+        let isolated = format!("run `mala test --isolated -- {command}`");
+        match &self.why {
+            Why::Lacking(Lacking::Hollow(option)) => {
+                format!("`{command}` was only run with `{option}`, which tests nothing: {again}")
+            }
+            Why::Lacking(Lacking::Elsewhere) => {
+                format!("`{command}` was run outside this checkout: {again} inside it")
+            }
+            Why::Lacking(Lacking::Narrowed) => {
+                format!(
+                    "only a part of `{command}` was run: {again} at the top of the checkout, with nothing added"
+                )
+            }
+            Why::Failed(ending) => format!("the last `{command}` failed ({ending}): fix it, then {again}"),
+            Why::BeforeClaim => {
+                format!("the last `{command}` was before the issue was claimed: {again}")
+            }
+            Why::Unfit(Fit::Unsteady(path)) => {
+                format!(
+                    "`{path}` was changed while `{command}` ran, so it is unknown what was tested: {again}"
+                )
+            }
+            Why::Unfit(Fit::Leftover(path)) => format!(
+                "when `{command}` ran, `{path}` was changed too, and it is not in the commit: commit it as well \
+                 (`mala commit`), or restore it and {again}"
+            ),
+            Why::Unfit(Fit::Foreign(path)) => format!(
+                "somebody else's `{path}` was different when `{command}` ran: {isolated}, on nobody's changes but yours"
+            ),
+            Why::Unfit(Fit::Differs(path)) => {
+                format!(
+                    "`{path}` was committed with other content than `{command}` ran on: {again}, then commit"
+                )
+            }
+            // Such a record decides; it is never a miss.
+            Why::Unfit(Fit::Fits { .. }) => again.to_owned(),
+        }
+    }
+}
+
+fn foreign_edits(cases: &[Case<'_>]) -> Check {
+    const NAME: &str = "foreign-edits";
+    let refused = cases.iter().filter_map(|case| match (&case.decision, &case.miss) {
+        (None, Some(Miss { why: Why::Unfit(Fit::Foreign(path)), .. })) => Some(path.clone()),
+        _ => None,
+    });
+    let refused: Vec<RepoPath> = refused.collect();
+    if !refused.is_empty() {
+        let names = list(&refused);
+        return Check::fail(
+            NAME,
+            format!("others' changes were tested along: {names}; use `mala test --isolated`"),
+        );
+    }
+    let decided: Vec<&Decision> = cases.iter().filter_map(|case| case.decision.as_ref()).collect();
+    let mut named: Vec<String> = Vec::new();
+    for decision in &decided {
+        for path in &decision.foreign {
+            let holder =
+                decision.evidence.holders.get(path).map_or(String::new(), |holder| format!(" of {holder}"));
+            named.push(format!("{path}{holder}"));
+        }
+    }
+    named.sort();
+    named.dedup();
+    match (named.is_empty(), decided.is_empty()) {
+        (_, true) => Check::skipped(NAME, "no command has counted"),
+        (true, false) => Check::pass(NAME, "nobody else's changes were tested along"),
+        (false, false) => Check::pass(
+            NAME,
+            format!(
+                "tested along with others' changes: {}; `mala test --isolated` leaves them out",
+                list(&named)
+            ),
+        ),
+    }
+}

@@ -1,0 +1,196 @@
+//! Runs a command and keeps what it says.
+//!
+//! Standard output and standard error go to the caller as they come, each to its own, and both into one file in the
+//! order of their arrival, which is hashed on the way. Memory does not grow with the output. Signals that ask mala to
+//! stop are passed on. If mala itself is killed, the command is killed with it: a small guard process waits for that.
+//!
+//! On a terminal the command shares mala's process group, so that it can read from it and Ctrl-C reaches it directly;
+//! there the terminal is the guard.
+
+mod guard;
+mod signals;
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use self::guard::Guard;
+use self::signals::Signals;
+use crate::evidence::Ended;
+
+/// For how many milliseconds output is waited for after the command has ended: what it left running may hold the pipes open for ever.
+const LINGER: u8 = 100;
+
+#[derive(Debug, Error)]
+pub enum RunError {
+    #[error("there is no command to run: write it behind `--`")]
+    Empty,
+    #[error("cannot start `{program}`")]
+    Start {
+        program: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot save the output in `{}`", .path.display())]
+    Log {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("lost track of the command")]
+    Watch(#[source] io::Error),
+}
+
+/// What to run.
+#[derive(Debug, Clone, Copy)]
+pub struct Task<'a> {
+    pub argv: &'a [OsString],
+    pub cwd: &'a Path,
+    /// Where its output is saved.
+    pub log: &'a Path,
+}
+
+/// Where the output goes besides the log.
+#[expect(missing_debug_implementations, reason = "writers need not be shown")]
+pub struct Tee<'a> {
+    pub out: &'a mut dyn Write,
+    pub err: &'a mut dyn Write,
+}
+
+/// Runs the command to its end. Standard input is the caller's.
+pub fn run(task: &Task<'_>, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
+    let (program, args) = task.argv.split_first().ok_or(RunError::Empty)?;
+    let log = File::create(task.log).map_err(|source| RunError::Log { path: task.log.to_owned(), source })?;
+    let start = |source| RunError::Start { program: program.to_string_lossy().into_owned(), source };
+    let signals = Signals::watch().map_err(RunError::Watch)?;
+    let guard = if io::stdin().is_terminal() { None } else { Some(Guard::start().map_err(start)?) };
+    let mut command = Command::new(program);
+    command.args(args).current_dir(task.cwd).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(guard) = &guard {
+        command.process_group(guard.group());
+    }
+    let mut child = command.spawn().map_err(start)?;
+    let pipes = Pipes { out: child.stdout.take(), err: child.stderr.take() };
+    let mut watch = Watch { signals, guard, pipes, log: Log { file: log, hash: Sha256::new() } };
+    let status = watch.until_end(&mut child, tee).map_err(RunError::Watch)?;
+    let (file, sum) = (watch.log.file, watch.log.hash.finalize());
+    file.sync_data().map_err(|source| RunError::Log { path: task.log.to_owned(), source })?;
+    Ok(Ended { exit_code: status.code(), signal: status.signal(), output_sha256: Some(hex(&sum)) })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+        text
+    })
+}
+
+struct Watch {
+    signals: Signals,
+    guard: Option<Guard>,
+    pipes: Pipes,
+    log: Log,
+}
+
+struct Pipes {
+    out: Option<ChildStdout>,
+    err: Option<ChildStderr>,
+}
+
+struct Log {
+    file: File,
+    hash: Sha256,
+}
+
+/// What there is to do.
+#[derive(Default)]
+struct Ready {
+    out: bool,
+    err: bool,
+    signal: bool,
+}
+
+impl Watch {
+    fn until_end(&mut self, child: &mut Child, tee: &mut Tee<'_>) -> io::Result<ExitStatus> {
+        let mut ended = None;
+        loop {
+            let ready =
+                self.wait(if ended.is_some() { PollTimeout::from(LINGER) } else { PollTimeout::NONE })?;
+            if ready.out {
+                forward(&mut self.pipes.out, tee.out, &mut self.log)?;
+            }
+            if ready.err {
+                forward(&mut self.pipes.err, tee.err, &mut self.log)?;
+            }
+            if ready.signal {
+                self.pass_on(child);
+            }
+            if ended.is_none() {
+                ended = child.try_wait()?;
+            }
+            let is_quiet = !ready.out && !ready.err && !ready.signal;
+            let is_closed = self.pipes.out.is_none() && self.pipes.err.is_none();
+            if let Some(status) = ended
+                && (is_quiet || is_closed)
+            {
+                return Ok(status);
+            }
+        }
+    }
+
+    fn wait(&self, timeout: PollTimeout) -> io::Result<Ready> {
+        let watched: [Option<BorrowedFd<'_>>; 3] = [
+            self.pipes.out.as_ref().map(AsFd::as_fd),
+            self.pipes.err.as_ref().map(AsFd::as_fd),
+            Some(self.signals.as_fd()),
+        ];
+        let mut fds: Vec<PollFd<'_>> =
+            watched.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut events = fds.iter().map(|fd| fd.any().unwrap_or(false));
+        let mut is_ready = |fd: &Option<BorrowedFd<'_>>| fd.is_some() && events.next().unwrap_or(false);
+        Ok(Ready { out: is_ready(&watched[0]), err: is_ready(&watched[1]), signal: is_ready(&watched[2]) })
+    }
+
+    fn pass_on(&mut self, child: &Child) {
+        for signal in self.signals.take() {
+            match &self.guard {
+                Some(guard) => guard.signal(signal),
+                None => signals::send(child.id(), signal),
+            }
+        }
+    }
+}
+
+/// Moves what has come; forgets the pipe when it is closed.
+fn forward<P: Read>(pipe: &mut Option<P>, to: &mut dyn Write, log: &mut Log) -> io::Result<()> {
+    let mut buffer = [0; 64 * 1024];
+    let Some(from) = pipe else { return Ok(()) };
+    let count = match from.read(&mut buffer) {
+        Ok(count) => count,
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if count == 0 {
+        *pipe = None;
+        return Ok(());
+    }
+    log.hash.update(&buffer[..count]);
+    log.file.write_all(&buffer[..count])?;
+    // Whoever stopped listening does not stop the command.
+    to.write_all(&buffer[..count]).and_then(|()| to.flush()).ok();
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! A checkout of its own for one test run: the last commit plus one agent's changes, and nobody's half edits.
+//!
+//! Git writes the files straight out of its object store into a folder of mala's own, which costs about as much as copying
+//! them and needs no guard against somebody editing a file at that moment. The folder is a checkout to git: it has an
+//! index and a `HEAD` of its own, beside the repository's list of worktrees, so nothing has to be pruned. It is removed
+//! when the value is dropped; what killed processes leave is swept by the owner in its name.
+//!
+//! Submodules stay empty folders. What git ignores is not there, except for folders that are carried over.
+
+mod carry;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use mala_core::ports::Liveness;
+use mala_core::scope::ScopeError;
+use mala_core::{AgentId, Owner, Scope};
+use thiserror::Error;
+
+pub use self::carry::{Carried, CarryError, How};
+
+use crate::evidence::{Standing, standing};
+use crate::git::{Kind, State};
+use crate::owned_folder::{self, OwnedFolder};
+use crate::{GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
+
+#[derive(Debug, Error)]
+pub enum SnapshotError {
+    #[error("there is nothing to make a snapshot of before the first commit: run without `--isolated`")]
+    Unborn,
+    #[error(transparent)]
+    Carry(#[from] CarryError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
+    #[error("the snapshot is not a checkout")]
+    Scope(#[from] ScopeError),
+    #[error("cannot use `{}`", .path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> SnapshotError {
+    let path = path.to_owned();
+    move |source| SnapshotError::Io { path, source }
+}
+
+/// A checkout that exists as long as this value.
+#[derive(Debug)]
+pub struct Snapshot {
+    repo: Repo,
+    original: PathBuf,
+    // Dropped last: everything else lies in it.
+    _folder: OwnedFolder,
+}
+
+impl Snapshot {
+    /// The last commit plus the agent's own changes, new files and deletions.
+    pub fn of_agent(
+        repo: &Repo,
+        ownership: &dyn Ownership,
+        agent: &AgentId,
+        owner: &Owner,
+        carried: &[Carried],
+    ) -> Result<Self, SnapshotError> {
+        let status = repo.status()?;
+        let head = status.head.ok_or(SnapshotError::Unborn)?;
+        let snapshot = Self::of_commit(repo, &head, owner, carried)?;
+        for entry in &status.entries {
+            let is_file = entry.kind == Kind::File && entry.state != State::Unwatched;
+            if is_file && matches!(standing(&entry.path, repo, agent, ownership)?, Standing::Own) {
+                snapshot.take_over(&entry.path)?;
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// A commit as it is.
+    pub fn of_commit(
+        repo: &Repo,
+        commit: &Oid,
+        owner: &Owner,
+        carried: &[Carried],
+    ) -> Result<Self, SnapshotError> {
+        for folder in carried {
+            folder.refuse_outside()?;
+        }
+        let parent = folder_of(repo);
+        let folder = OwnedFolder::create(&parent, owner).map_err(at(&parent))?;
+        let tree = folder.path().join("tree");
+        prepare(repo, folder.path(), &tree, commit).map_err(at(folder.path()))?;
+        let copy = repo.beside(Scope::discover(&tree)?);
+        copy.git("read-tree").args(["--reset", "-u"]).arg(commit).output()?;
+        for folder in carried {
+            folder.bring(repo.root(), &tree)?;
+        }
+        let apart = carried.iter().map(Carried::path);
+        Ok(Self { repo: copy.without(apart), original: repo.root().to_owned(), _folder: folder })
+    }
+
+    /// The snapshot as a repository, for recording and for asking git. Carried folders are no part of it.
+    pub fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
+    pub fn root(&self) -> &Path {
+        self.repo.root()
+    }
+
+    /// The folder that stands for `cwd` of the checkout.
+    pub fn place(&self, cwd: &Path) -> PathBuf {
+        match cwd.strip_prefix(&self.original) {
+            Ok(inside) if self.root().join(inside).is_dir() => self.root().join(inside),
+            _ => self.root().to_owned(),
+        }
+    }
+
+    fn take_over(&self, path: &RepoPath) -> Result<(), SnapshotError> {
+        let (from, to) = (path.within(&self.original), path.within(self.root()));
+        carry::replace(&from, &to).map_err(at(&to))
+    }
+}
+
+fn folder_of(repo: &Repo) -> PathBuf {
+    repo.scope().work_dir().join("snapshots")
+}
+
+/// Makes `tree` a checkout without files whose git folder is `folder/git`.
+fn prepare(repo: &Repo, folder: &Path, tree: &Path, commit: &Oid) -> io::Result<()> {
+    let git = folder.join("git");
+    fs::create_dir(tree)?;
+    fs::create_dir(&git)?;
+    let line =
+        |start: &str, path: &Path| [start.as_bytes(), path.as_os_str().as_encoded_bytes(), b"\n"].concat();
+    fs::write(git.join("HEAD"), format!("{commit}\n"))?;
+    fs::write(git.join("commondir"), line("", repo.scope().git_dir()))?;
+    fs::write(git.join("gitdir"), line("", &tree.join(".git")))?;
+    fs::write(tree.join(".git"), line("gitdir: ", &git))
+}
+
+/// Removes the snapshots of killed processes.
+pub fn sweep(repo: &Repo, liveness: &dyn Liveness) -> Result<Vec<PathBuf>, SnapshotError> {
+    let parent = folder_of(repo);
+    let folders = owned_folder::abandoned(&parent, liveness).map_err(at(&parent))?;
+    for folder in &folders {
+        owned_folder::remove(folder).map_err(at(folder))?;
+    }
+    Ok(folders)
+}

@@ -1,0 +1,14 @@
+//! The gate on real repositories.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod commit;
+mod evidence;
+mod git;
+mod hooks;
+mod rerun;
+mod rules;
+mod runner;
+mod snapshot;
+mod transcript;
+mod world;

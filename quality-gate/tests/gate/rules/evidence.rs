@@ -1,0 +1,258 @@
+//! Only evidence of this agent, that passed, on exactly what was committed, counts.
+
+use std::fs;
+
+use mala_core::Timestamp;
+use mala_gate::evidence::{EvidenceLog, Launch, Place};
+use mala_gate::rules::{Breadth, Foreign};
+use mala_gate::verdict::Status;
+
+use super::{Desk, command, find, honest};
+
+#[test]
+fn what_was_never_run_is_missing() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.commit();
+    assert_eq!(d.fails("command"), "`A` has not run `pytest` under mala: run `mala test -- pytest`");
+}
+
+#[test]
+fn every_required_command_needs_its_own_evidence() {
+    let (mut d, _) = honest();
+    d.rules.required = vec![command("pytest"), command("ruff check")];
+    let detail = d.fails("command");
+    assert!(detail.contains("`ruff check`"), "{detail}");
+}
+
+#[test]
+fn somebody_elses_run_does_not_count() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run("B", "pytest", 0);
+    d.commit();
+    let detail = d.fails("command");
+    assert_eq!(detail, "only `B` has run `pytest`, `A` has not: run `mala test -- pytest`");
+}
+
+#[test]
+fn a_failing_run_does_not_count() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "bad\n");
+    let id = d.run("A", "pytest", 1).id;
+    d.commit();
+    let detail = d.fails("command");
+    assert_eq!(
+        detail,
+        "`pytest` failed on what was committed (exit code 1): fix it, then run `mala test -- pytest`"
+    );
+    assert_eq!(find(&d.check(), "command").evidence, [id]);
+}
+
+#[test]
+fn a_pass_does_not_outlive_a_later_failure_on_the_same_content() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "flaky\n");
+    d.run("A", "pytest", 0);
+    d.run("A", "pytest", 1);
+    d.commit();
+    assert!(d.fails("command").contains("failed on what was committed"));
+    d.run("A", "pytest", 0);
+    d.passes();
+}
+
+#[test]
+fn an_edit_after_the_test_is_noticed() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "pytest", 0);
+    d.edit("A", "a.txt", "bad\n");
+    d.commit();
+    assert_eq!(
+        d.fails("command"),
+        "`a.txt` was committed with other content than `pytest` ran on: run `mala test -- pytest`, then commit"
+    );
+}
+
+#[test]
+fn a_file_that_was_not_there_yet_when_the_test_ran_is_noticed() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "pytest", 0);
+    d.edit("A", "new.txt", "untested\n");
+    d.commit();
+    assert!(d.fails("command").starts_with("`new.txt` was committed with other content"));
+}
+
+#[test]
+fn a_deletion_after_the_test_is_noticed() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "pytest", 0);
+    d.locks.give("A", "b.txt");
+    d.w.remove("b.txt");
+    d.commit();
+    assert!(d.fails("command").starts_with("`b.txt` was committed with other content"));
+    d.run("A", "pytest", 0);
+    d.passes();
+}
+
+#[test]
+fn an_old_run_on_the_same_content_counts_again_after_detours() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "pytest", 0);
+    d.edit("A", "a.txt", "bad\n");
+    d.run("A", "pytest", 1);
+    d.edit("A", "a.txt", "good\n");
+    d.commit();
+    d.passes();
+}
+
+#[test]
+fn a_test_after_the_commit_counts_too() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.commit();
+    d.run("A", "pytest", 0);
+    d.passes();
+}
+
+#[test]
+fn a_run_from_before_the_claim_is_stale() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "pytest", 0);
+    d.candidate.claimed_at = Some(Timestamp::now().plus(std::time::Duration::from_millis(1)));
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    d.edit("A", "a.txt", "good\n");
+    d.commit();
+    assert_eq!(
+        d.fails("command"),
+        "the last `pytest` was before the issue was claimed: run `mala test -- pytest`"
+    );
+}
+
+#[test]
+fn a_committed_file_that_changed_during_the_run_proves_nothing() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run_during("A", "pytest", 0, || d.w.write("a.txt", "other\n"));
+    d.edit("A", "a.txt", "good\n");
+    d.commit();
+    assert!(d.fails("command").starts_with("`a.txt` was changed while `pytest` ran"));
+}
+
+#[test]
+fn a_test_that_passed_thanks_to_an_uncommitted_file_proves_nothing() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "needs helper\n");
+    d.edit("A", "helper.txt", "help\n");
+    d.run("A", "pytest", 0);
+    d.git_commit(&["commit", "-qm", "bd-proj-1: without the helper", "a.txt"]);
+    let detail = d.fails("command");
+    assert!(
+        detail.starts_with("when `pytest` ran, `helper.txt` was changed too, and it is not in the commit"),
+        "{detail}"
+    );
+    // Committed a little later, it is all there.
+    d.w.git(&["add", "helper.txt"]);
+    d.w.git(&["commit", "-qm", "bd-proj-1: the helper"]);
+    d.passes();
+}
+
+#[test]
+fn others_edits_are_named_or_refused() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.edit("B", "b.txt", "half done\n");
+    d.run_during("A", "pytest", 0, || d.edit("B", "src/lib.rs", "meanwhile\n"));
+    d.commit();
+    d.passes();
+    let verdict = d.check();
+    let check = find(&verdict, "foreign-edits");
+    assert_eq!(check.status, Status::Pass);
+    assert!(check.detail.contains("`b.txt of B`, `src/lib.rs of B`"), "{}", check.detail);
+    d.rules.foreign = Foreign::Refused;
+    let verdict = d.check();
+    assert!(!verdict.is_pass());
+    let detail = &find(&verdict, "command").detail;
+    assert!(
+        detail.contains("somebody else's `b.txt`") && detail.contains("mala test --isolated"),
+        "{detail}"
+    );
+    assert_eq!(find(&verdict, "foreign-edits").status, Status::Fail);
+}
+
+#[test]
+fn strictly_what_others_committed_in_between_is_untested_too() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "pytest", 0);
+    d.edit("B", "b.txt", "by B\n");
+    d.commit_as("B", "bd-other-1: b");
+    d.commit();
+    d.passes();
+    d.rules.foreign = Foreign::Refused;
+    assert!(!d.check().is_pass());
+    d.run("A", "pytest", 0);
+    d.passes();
+}
+
+#[test]
+fn a_command_that_only_looks_like_the_required_one_does_not_count() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    for line in ["pytest --version", "pytest --collect-only", "echo pytest", "pytest-fake"] {
+        d.run("A", line, 0);
+    }
+    d.commit();
+    assert!(d.fails("command").contains("`--collect-only`, which tests nothing"));
+}
+
+#[test]
+fn a_run_in_another_folder_does_not_count() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    let launch = Launch { argv: vec!["pytest".into()], cwd: d.w.home(), mutex: None, place: Place::Shared };
+    d.record("A", launch, 0, || {});
+    d.commit();
+    assert!(d.fails("command").contains("was run outside this checkout"));
+}
+
+#[test]
+fn a_part_of_the_command_is_enough_only_if_the_rules_say_so() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "pytest tests/one.py", 0);
+    d.commit();
+    d.passes();
+    d.rules.breadth = Breadth::Whole;
+    assert!(d.fails("command").starts_with("only a part of `pytest` was run"));
+    d.run("A", "/usr/bin/pytest -q --color=no", 0);
+    d.passes();
+}
+
+#[test]
+fn evidence_from_a_changed_log_does_not_count() {
+    let (d, _) = honest();
+    let log = EvidenceLog::of(&d.w.scope());
+    let text = fs::read_to_string(log.path()).unwrap();
+    fs::write(log.path(), text.replace("\"exit_code\":0", "\"exit_code\":9")).unwrap();
+    assert!(d.fails("evidence-log").starts_with("the evidence was tampered with: line 1 of"));
+}
+
+#[test]
+fn a_forged_or_a_missing_record_breaks_the_log() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "bad\n");
+    d.run("A", "pytest", 1);
+    let log = EvidenceLog::of(&d.w.scope());
+    let failing = fs::read_to_string(log.path()).unwrap();
+    let forged = failing.replace("\"exit_code\":1", "\"exit_code\":0");
+    fs::write(log.path(), format!("{failing}{forged}")).unwrap();
+    d.commit();
+    d.fails("evidence-log");
+    fs::write(log.path(), "").unwrap();
+    d.fails("evidence-log");
+}

@@ -1,0 +1,74 @@
+//! Does one thing in a repository, so that a test can kill it meanwhile.
+//!
+//! `gate-puppet commit ROOT MESSAGE PATH...` commits as the agent `A`, which owns everything.
+//! `gate-puppet run LOG CMD...` runs a command and ends as it does.
+//! `gate-puppet snapshot ROOT` makes a snapshot and keeps it until its input ends.
+
+use std::env;
+use std::error::Error;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process;
+
+use mala_core::{AgentId, Fence, Key, Owner, Scope, Timestamp};
+use mala_gate::commit::{GitHooks, Request, Selection, commit};
+use mala_gate::evidence::Who;
+use mala_gate::runner::{Task, Tee, run};
+use mala_gate::snapshot::Snapshot;
+use mala_gate::{Holder, Ownership, OwnershipError, Repo, RepoPath};
+
+struct All;
+
+impl Ownership for All {
+    fn owned(&self, _: &AgentId, _: &Key, _: Option<Timestamp>) -> Result<Option<Fence>, OwnershipError> {
+        Ok(Some(Fence(1)))
+    }
+
+    fn holder(&self, _: &Key, _: Option<&AgentId>) -> Result<Option<Holder>, OwnershipError> {
+        Ok(None)
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["commit", root, message, paths @ ..] => commit_paths(Path::new(root), message, paths),
+        ["run", log, command @ ..] => run_command(Path::new(log), command),
+        ["snapshot", root] => keep_snapshot(Path::new(root)),
+        _ => Err("usage: gate-puppet commit|run|snapshot ...".into()),
+    }
+}
+
+fn owner() -> Owner {
+    Owner { host: "test".into(), boot_id: "test".into(), pid: process::id(), start_time: 0 }
+}
+
+fn run_command(log: &Path, command: &[&str]) -> Result<(), Box<dyn Error>> {
+    let argv: Vec<_> = command.iter().map(Into::into).collect();
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let task = Task { argv: &argv, cwd: Path::new("."), log };
+    let ended = run(&task, &mut Tee { out: &mut out, err: &mut err })?;
+    process::exit(ended.exit_code.unwrap_or_else(|| 128 + ended.signal.unwrap_or(0)));
+}
+
+fn keep_snapshot(root: &Path) -> Result<(), Box<dyn Error>> {
+    let repo = Repo::new(Scope::discover(root)?);
+    let head = repo.resolve("HEAD")?.ok_or("no commit")?;
+    let _snapshot = Snapshot::of_commit(&repo, &head, &owner(), &[])?;
+    io::stdout().write_all(b"ready\n")?;
+    io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+fn commit_paths(root: &Path, message: &str, paths: &[&str]) -> Result<(), Box<dyn Error>> {
+    let repo = Repo::new(Scope::discover(root)?);
+    let request = Request {
+        who: Who { agent: AgentId::new("A")?, issue: None, run: None },
+        selection: Selection::Paths(paths.iter().map(|path| RepoPath::from_bytes(*path)).collect()),
+        message: message.to_owned(),
+        evidence: Vec::new(),
+        owner: owner(),
+    };
+    commit(&repo, &All, &GitHooks, &request)?;
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! The gate, commits and set-up, as a user meets them: nothing is accepted on trust.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use mala_tests::World;
+use serde_json::Value;
+
+use crate::cli::{Answer, MALA, done, held, mala, pair};
+
+/// A checkout whose commits must have passed `check-all`, a program that lies outside of it and fails where `broken` is.
+fn world() -> World {
+    let world = World::new();
+    world.write("mala.toml", "[validate]\ncommands = [\"check-all\"]\n");
+    world.write("file.txt", "text\n");
+    world.write("other.txt", "text\n");
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "start"]);
+    let path = world.base().join("check-all");
+    fs::write(&path, "#!/bin/sh\necho checking; ! grep -rqs broken --include=*.txt .\n").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    // What `git commit` says about its author.
+    fs::write(world.home().join(".gitconfig"), "[user]\nname = Test\nemail = test@example.invalid\n")
+        .unwrap();
+    std::os::unix::fs::symlink(MALA, world.base().join("mala")).unwrap();
+    world
+}
+
+fn with_path(world: &World, command: &mut Command) -> Answer {
+    let path = format!("{}:{}", world.base().display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path).output().unwrap().into()
+}
+
+/// Runs a script as an agent with an issue, under enforcement.
+fn agent(world: &World, name: &str, issue: &str, script: &str) -> Answer {
+    with_path(world, &mut mala(world, ["exec", "--agent", name, "--issue", issue, "--", "sh", "-c", script]))
+}
+
+/// The name and status of every check.
+fn checks(answer: &Answer) -> Vec<(String, String)> {
+    let verdict = answer.out.lines().last().map(|line| serde_json::from_str::<Value>(line).unwrap()).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let checks = verdict["checks"].as_array().unwrap();
+    checks.iter().map(|check| (text(&check["name"]), text(&check["status"]))).collect()
+}
+
+fn failed(answer: &Answer) -> Vec<String> {
+    checks(answer).into_iter().filter(|(_, status)| status == "fail").map(|(name, _)| name).collect()
+}
+
+const QUIET: &str = ">/dev/null 2>&1";
+
+#[test]
+fn a_commit_of_what_was_tested_is_accepted_and_says_where_it_comes_from() {
+    let world = world();
+    let script = format!(
+        "echo new >> file.txt; echo more > new.txt; check-all {QUIET}; mala commit -m 'bd-7: change' {QUIET}; \
+         mala gate check --json"
+    );
+    let answer = agent(&world, "ann", "bd-7", &script);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert_eq!(failed(&answer), Vec::<String>::new());
+    let message = world.git(&["log", "-1", "--format=%B"]);
+    assert!(message.contains("Mala-Issue: bd-7") && message.contains("Mala-Agent: ann"), "{message}");
+    assert_eq!(world.git(&["status", "--short"]), "");
+    let (run, record) = (done(&world, "logs list --kind test.ended --json").json(), "evidence");
+    assert!(run["events"][0]["detail"][record].as_str().unwrap().starts_with("ev-"));
+    assert_eq!(done(&world, "logs verify --json").json()["intact"], true);
+}
+
+#[test]
+fn what_was_not_tested_as_it_is_is_not_accepted() {
+    let world = world();
+    let gate = "mala gate check --json";
+    let commit = format!("mala commit -m 'bd-1: x' {QUIET}");
+    for (script, what) in [
+        (format!("echo a >> file.txt; {commit}; {gate}"), "never run"),
+        (
+            format!("echo b >> file.txt; check-all {QUIET}; echo c >> file.txt; {commit}; {gate}"),
+            "edited afterwards",
+        ),
+        (format!("echo broken >> file.txt; check-all {QUIET}; {commit}; {gate}"), "failed"),
+    ] {
+        let answer = agent(&world, "ann", "bd-1", &script);
+        assert_eq!(failed(&answer), ["command"], "{what}: {answer:?}");
+        assert_eq!(answer.code, 1, "{what}");
+    }
+    // Somebody else's run proves nothing about this agent's commit.
+    world.git(&["checkout", "-q", "HEAD~3", "--", "file.txt"]);
+    world.git(&["commit", "-q", "-m", "as before"]);
+    agent(&world, "bob", "bd-2", &format!("check-all {QUIET}"));
+    let answer = agent(&world, "ann", "bd-1", &format!("echo d >> file.txt; {commit}; {gate}"));
+    assert_eq!(failed(&answer), ["command"], "{answer:?}");
+}
+
+#[test]
+fn a_commit_with_another_agents_file_is_not_accepted_whatever_way_it_was_made() {
+    let world = world();
+    done(&world, "lock acquire other.txt --agent bob");
+    world.write("other.txt", "bob's half edit\n");
+    world.git(&["add", "other.txt"]);
+    let script = "echo x >> file.txt; git add file.txt; git commit -q --no-verify -m 'bd-3: mine and his'; \
+                  git commit-tree $(git write-tree) -p HEAD -m x";
+    let answer = agent(&world, "ann", "bd-3", script);
+    assert!(
+        answer.err.contains("--no-verify") && answer.err.contains("git commit-tree"),
+        "both are refused: {answer:?}"
+    );
+    assert_eq!(world.git(&["log", "-1", "--format=%s"]), "start");
+    // Made where nobody watches, the gate finds it.
+    let tree = world.git(&["write-tree"]);
+    let id = world.git(&["commit-tree", &tree, "-p", "HEAD", "-m", "bd-3: mine and his"]);
+    world.git(&["update-ref", "refs/heads/main", &id]);
+    let gate = ["gate", "check", "--commit", "HEAD", "--issue", "bd-3", "--agent", "ann", "--json"];
+    let answer: Answer = mala(&world, gate).output().unwrap().into();
+    assert!(failed(&answer).contains(&"files-owned".to_owned()), "{answer:?}");
+}
+
+#[test]
+fn an_issue_is_named_as_a_whole_word() {
+    let world = world();
+    let commit = |message: &str| {
+        world.write("file.txt", message);
+        world.git(&["commit", "-q", "-am", message]);
+        mala(&world, ["gate", "check", "--commit", "HEAD", "--issue", "proj-1", "--json"])
+            .output()
+            .unwrap()
+            .into()
+    };
+    for message in ["bd-proj-12: fix", "proj-12: fix", "xproj-1", "about proj-1-b"] {
+        let answer: Answer = commit(message);
+        assert!(failed(&answer).contains(&"issue-id".to_owned()), "{message}");
+    }
+    for message in ["bd-proj-1: fix", "fix (proj-1)"] {
+        let answer: Answer = commit(message);
+        assert!(!failed(&answer).contains(&"issue-id".to_owned()), "{message}");
+    }
+}
+
+#[test]
+fn a_changed_record_is_found_and_proves_nothing_any_more() {
+    let world = world();
+    agent(&world, "ann", "bd-1", &format!("echo broken > file.txt; check-all {QUIET}"));
+    let log = world.state_dir().join("evidence/evidence.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, text.replace("\"exit_code\":1", "\"exit_code\":0")).unwrap();
+    let answer: Answer = mala(&world, ["logs", "verify", "--json"]).output().unwrap().into();
+    assert_eq!((answer.code, &answer.json()["line"]), (1, &1.into()), "{answer:?}");
+}
+
+#[test]
+fn an_agent_cannot_write_its_own_evidence() {
+    let world = world();
+    agent(&world, "ann", "bd-1", &format!("check-all {QUIET}"));
+    let forge = "echo '{}' >> .git/mala/evidence/evidence.jsonl; echo code $?";
+    let answer = agent(&world, "ann", "bd-1", forge);
+    assert!(!answer.out.contains("code 0"), "{answer:?}");
+    assert_eq!(done(&world, "logs verify --json").json()["lines"], 1);
+}
+
+#[test]
+fn isolated_tests_see_only_ones_own_changes_and_need_no_turn() {
+    let world = world();
+    // A third agent has broken the build in the shared checkout.
+    done(&world, "lock acquire other.txt --agent carl");
+    world.write("other.txt", "broken\n");
+    let script = |name: &str| {
+        format!(
+            "echo {name} > {name}.txt; check-all {QUIET}; echo shared $?; mala test --isolated -- check-all {QUIET}; \
+             echo isolated $?; mala commit -m 'bd-{name}: x' {QUIET}; mala gate check --json"
+        )
+    };
+    let start = |name: &'static str| {
+        let world = &world;
+        let script = script(name);
+        move || agent(world, name, &format!("bd-{name}"), &script)
+    };
+    let (ann, bob) = std::thread::scope(|threads| {
+        let (ann, bob) = (threads.spawn(start("ann")), threads.spawn(start("bob")));
+        (ann.join().unwrap(), bob.join().unwrap())
+    });
+    for answer in [ann, bob] {
+        assert!(answer.out.contains("shared 1") && answer.out.contains("isolated 0"), "{answer:?}");
+        assert_eq!(failed(&answer), Vec::<String>::new(), "{answer:?}");
+    }
+    let left = fs::read_dir(world.scope().work_dir().join("snapshots")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "nothing is left behind");
+}
+
+#[test]
+fn a_rerun_in_a_clean_snapshot_needs_nobodys_word() {
+    let world = world();
+    world.write("file.txt", "changed by hand\n");
+    world.git(&["commit", "-q", "-am", "bd-5: by hand"]);
+    let gate = ["gate", "check", "--commit", "HEAD", "--issue", "bd-5", "--json"];
+    assert_eq!(failed(&with_path(&world, &mut mala(&world, gate))), ["command"]);
+    let rerun = with_path(&world, mala(&world, gate).arg("--rerun"));
+    assert_eq!((rerun.code, failed(&rerun)), (0, Vec::new()), "{rerun:?}");
+}
+
+#[test]
+fn init_sets_everything_up_doctor_sees_it_fire_and_undo_restores_every_byte() {
+    let world = world();
+    let hook = world.root().join(".git/hooks/pre-commit");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\necho before >> \"$(git rev-parse --git-dir)/ran\"\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    world.write(".claude/settings.json", "{\n\t\"model\": \"x\"\n}");
+    let before = fs::read(&hook).unwrap();
+    let init = |args: &[&str]| with_path(&world, mala(&world, ["init", "--yes"]).args(args));
+    let both = ["--client", "claude", "--client", "codex"];
+    assert_eq!(init(&both).code, 0);
+    let settings = fs::read_to_string(world.root().join(".claude/settings.json")).unwrap();
+    assert!(settings.contains("\"model\": \"x\"") && settings.contains("hook claude"), "{settings}");
+    assert_eq!(init(&both).code, 0, "once more changes nothing");
+    assert_eq!(fs::read_to_string(world.root().join(".claude/settings.json")).unwrap(), settings);
+    let doctor = with_path(&world, &mut mala(&world, ["doctor", "--json"]));
+    for name in ["git hooks", "claude hooks", "codex hooks"] {
+        let checks = doctor.json()["checks"].as_array().unwrap().clone();
+        let check = checks.iter().find(|check| check["name"] == name).unwrap();
+        assert_eq!(check["status"], "ok", "{check}");
+    }
+    assert_eq!(init(&["--undo"]).code, 0);
+    assert_eq!(fs::read(&hook).unwrap(), before);
+    assert_eq!(fs::read(world.root().join(".claude/settings.json")).unwrap(), b"{\n\t\"model\": \"x\"\n}");
+    assert!(!world.root().join(".codex").exists());
+    assert!(world.root().join("mala.toml").exists(), "that one was the user's own");
+}
+
+#[test]
+fn git_hooks_refuse_agents_and_leave_people_alone() {
+    let world = world();
+    assert_eq!(with_path(&world, &mut mala(&world, ["init", "--yes", "--client", "claude"])).code, 0);
+    done(&world, "lock acquire other.txt --agent bob");
+    world.write("other.txt", "bob's\n");
+    let git = |args: &[&str], agent: Option<&str>| {
+        let mut command = world.command("git");
+        command.args(args).envs(agent.map(|agent| ("MALA_AGENT", agent)));
+        with_path(&world, &mut command)
+    };
+    let foreign = git(&["commit", "-qam", "bd-1: x"], Some("ann"));
+    assert_ne!(foreign.code, 0);
+    assert!(foreign.err.contains("`other.txt` is held by `bob`"), "{foreign:?}");
+    let nameless = git(&["commit", "-qam", "no issue"], Some("bob"));
+    assert!(nameless.code != 0 && nameless.err.contains("names no issue"), "{nameless:?}");
+    assert_eq!(git(&["commit", "-qam", "bd-1: x"], Some("bob")).code, 0);
+    world.write("other.txt", "a person's\n");
+    assert_eq!(git(&["commit", "-qam", "whatever"], None).code, 0);
+    assert_eq!(held(&world), [pair("other.txt", "bob")]);
+}

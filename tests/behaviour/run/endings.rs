@@ -1,0 +1,192 @@
+//! How attempts end.
+
+use super::Batch;
+
+const GOOD: &str = "echo work > $id.txt; tested && commit done";
+
+#[test]
+fn an_issue_ends_in_a_commit_that_is_proven() {
+    let batch = Batch::new(GOOD);
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    assert_eq!((run.code, run.issues("done")), (0, vec!["bd-1"]), "{run:?}");
+    assert_eq!(batch.status_of("bd-1"), "closed");
+    let log = batch.world.git(&["log", "-1", "--format=%B"]);
+    assert!(log.starts_with("bd-1: done") && log.contains("Mala-Agent: script-bd-1-1"), "{log}");
+    assert_eq!(batch.dirt(), "");
+    batch.assert_nothing_left();
+}
+
+#[test]
+fn an_agent_that_claims_what_it_did_not_do_is_told_and_goes_on() {
+    let batch = Batch::new(
+        "if is_retry; then printf '%s' \"$prompt\" > $OUT; tested; else echo work > $id.txt; commit untested; echo all tests pass; fi",
+    );
+    batch.issue("bd-1", &[]);
+    let out = batch.outside("told");
+    let run = super::Run::of(
+        batch.command(&[]).env("OUT", &out).stdout(std::process::Stdio::piped()).spawn().unwrap(),
+    );
+    assert_eq!(
+        (run.code, run.issues("rejected"), run.issues("done")),
+        (0, vec!["bd-1"], vec!["bd-1"]),
+        "{run:?}"
+    );
+    let told = std::fs::read_to_string(out).unwrap();
+    assert!(told.contains("sh check.sh") && told.contains("round 1 of 3"), "the exact reason: {told}");
+    let rejected = run.only("rejected");
+    assert_eq!(rejected["failed"][0]["name"], "command", "{rejected}");
+}
+
+#[test]
+fn the_gate_sends_an_agent_back_only_so_often() {
+    let batch = Batch::with("date +%s%N >> $id.txt; commit again", "[run]\ngate_attempts = 2\nattempts = 1");
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    assert_eq!((run.code, run.issues("started").len()), (1, 3), "{run:?}");
+    let reason = run.only("handed_over")["reason"].as_str().unwrap().to_owned();
+    assert_eq!(reason, "the gate did not pass after it was told 2 times what is missing");
+    assert_eq!(batch.status_of("bd-1"), "blocked");
+}
+
+#[test]
+fn an_agent_that_changes_nothing_is_not_sent_back_again() {
+    let script = "case $id in bd-1) echo half > bd-1.txt;; *) for i in 1 2 3 4 5 6 7 8; do echo $i > bd-2.txt; sleep 0.3; done;; esac";
+    let batch = Batch::with(script, "[run]\ngate_attempts = 9\nattempts = 1");
+    batch.issue("bd-1", &[]);
+    batch.issue("bd-2", &[]);
+    let run = batch.run(&["--max-agents", "2"]);
+    let handed: Vec<_> =
+        run.all("handed_over").into_iter().filter(|event| event["issue"] == "bd-1").collect();
+    assert_eq!(
+        handed[0]["reason"], "nothing has changed since the gate last said what is missing",
+        "{run:?}"
+    );
+    assert_eq!(
+        run.issues("rejected").iter().filter(|issue| **issue == "bd-1").count(),
+        2,
+        "others' files are no progress"
+    );
+}
+
+#[test]
+fn a_failed_attempt_leaves_a_note_its_work_and_a_clean_checkout() {
+    let script = r#"
+        case $attempt in
+        1) echo half > bd-1.txt; echo changed > base.txt; echo "I do not know how"; exit 3;;
+        *) printf '%s' "$prompt" > "$OUT"
+           ref=$(printf '%s' "$prompt" | sed -n 's/.*git show --format= --binary \(refs[^ ]*\) .*/\1/p')
+           git show --format= --binary $ref | git apply && tested && commit finished;;
+        esac"#;
+    let batch = Batch::new(script);
+    batch.issue("bd-1", &[]);
+    let out = batch.outside("second");
+    let run = super::Run::of(
+        batch.command(&[]).env("OUT", &out).stdout(std::process::Stdio::piped()).spawn().unwrap(),
+    );
+    assert_eq!(run.code, 0, "{run:?}");
+    let handed = run.only("handed_over");
+    assert_eq!((&handed["saved_ref"], &handed["is_blocked"]), (&"refs/mala/bd-1/1".into(), &false.into()));
+    let note = batch.notes("bd-1");
+    for part in [
+        "Attempt 1 by `script-bd-1-1`",
+        "the agent ended with code 3",
+        "base.txt, bd-1.txt",
+        "refs/mala/bd-1/1",
+        "I do not know how",
+        "script-bd-1-1.log",
+    ] {
+        assert!(note.contains(part), "`{part}` is missing in: {note}");
+    }
+    let prompt = std::fs::read_to_string(out).unwrap();
+    assert!(
+        prompt.contains("I do not know how") && prompt.contains("refs/mala/bd-1/1"),
+        "the note reaches it: {prompt}"
+    );
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:bd-1.txt"]), "half");
+    assert_eq!(
+        (batch.read("bd-1.txt").as_str(), batch.read("base.txt").as_str()),
+        ("half\n", "changed\n"),
+        "and its work was of use"
+    );
+    assert_eq!((batch.dirt().as_str(), batch.status_of("bd-1").as_str()), ("", "closed"));
+    batch.assert_nothing_left();
+}
+
+#[test]
+fn after_so_many_attempts_an_issue_is_left_to_a_person() {
+    let batch = Batch::with("echo half > $id.txt; exit 1", "[run]\nattempts = 2");
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    let handed: Vec<_> = run.all("handed_over").iter().map(|event| event["is_blocked"].clone()).collect();
+    assert_eq!(handed, [false, true], "{run:?}");
+    assert_eq!(batch.status_of("bd-1"), "blocked");
+    assert_eq!((batch.dirt().as_str(), batch.run(&[]).code), ("", 0), "it is not begun again");
+    assert_eq!(
+        batch.world.git(&["for-each-ref", "--format=%(refname)", "refs/mala"]),
+        "refs/mala/bd-1/1\nrefs/mala/bd-1/2"
+    );
+    let asked_for = batch.run(&["--issue", "bd-1"]);
+    assert_eq!(asked_for.issues("claimed"), ["bd-1"], "unless somebody asks for it: {asked_for:?}");
+}
+
+#[test]
+fn an_outcome_without_code_is_accepted_when_it_is_true() {
+    let batch = Batch::with(
+        "case $id in bd-1) ;; *) echo left > left.txt;; esac; echo 'MALA-OUTCOME: no-change: it works already'",
+        "[run]\nattempts = 1\ngate_attempts = 0",
+    );
+    batch.issue("bd-1", &[]);
+    batch.issue("bd-2", &[]);
+    let run = batch.run(&["--sequential"]);
+    assert_eq!((run.issues("done"), run.issues("handed_over")), (vec!["bd-1"], vec!["bd-2"]), "{run:?}");
+    assert!(run.only("done")["outcome"].as_str().unwrap().contains("it works already"));
+    assert_eq!(batch.dirt(), "");
+}
+
+#[test]
+fn what_a_person_had_not_committed_is_still_there_afterwards() {
+    let batch = Batch::with("echo agent >> base.txt; echo agent > person.txt; exit 1", "[run]\nattempts = 1");
+    batch.issue("bd-1", &[]);
+    batch.world.write("base.txt", "the person's\n");
+    batch.world.write("person.txt", "the person's\n");
+    let run = batch.run(&[]);
+    assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    assert_eq!(
+        (batch.read("base.txt").as_str(), batch.read("person.txt").as_str()),
+        ("the person's\n", "the person's\n")
+    );
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:base.txt"]), "the person's\nagent");
+    assert_eq!(batch.world.git(&["for-each-ref", "refs/mala-runs"]), "");
+}
+
+#[test]
+fn what_an_agent_leaves_over_does_not_trouble_the_next() {
+    let batch = Batch::new("echo work > $id.txt; tested && commit done; echo scratch > scratch.txt");
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    assert_eq!((run.code, batch.dirt().as_str()), (0, ""), "{run:?}");
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:scratch.txt"]), "scratch");
+    assert!(batch.notes("bd-1").contains("left uncommitted files"), "{}", batch.notes("bd-1"));
+}
+
+#[test]
+fn a_neighbours_file_is_out_of_reach() {
+    let script = r#"
+        case $id in
+        bd-1) echo mine > shared.txt; while ! [ -e "$OUT" ]; do sleep 0.02; done; tested && commit mine;;
+        *) while ! [ -e shared.txt ]; do sleep 0.02; done
+           if sed -i s/mine/stolen/ shared.txt; then echo stolen > "$OUT"; else echo refused > "$OUT"; fi
+           echo x > bd-2.txt; tested && commit other;;
+        esac"#;
+    let batch = Batch::new(script);
+    batch.issue("bd-1", &[]);
+    batch.issue("bd-2", &[]);
+    let out = batch.outside("tried");
+    let run = super::Run::of(
+        batch.command(&[]).env("OUT", &out).stdout(std::process::Stdio::piped()).spawn().unwrap(),
+    );
+    assert_eq!(run.code, 0, "{run:?}");
+    assert_eq!(std::fs::read_to_string(out).unwrap(), "refused\n");
+    assert_eq!(batch.read("shared.txt"), "mine\n");
+}

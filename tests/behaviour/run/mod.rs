@@ -1,0 +1,185 @@
+//! `mala run`: from issues to proven commits or handoffs, with scripted agents as real processes.
+//!
+//! An agent is a shell script outside the checkout. It gets the prompt on stdin and acts by the issue's id, so one
+//! script tells the whole story of a test.
+
+mod commands;
+mod demo;
+mod endings;
+mod kills;
+mod limits;
+mod recovery;
+mod scheduling;
+mod soak;
+mod stopping;
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use mala_tests::World;
+use serde_json::Value;
+
+use crate::cli::{Answer, MALA, done, mala};
+
+/// What every agent begins with: its prompt, its issue and its attempt, and short words for what agents do.
+const PRELUDE: &str = r#"
+prompt=$(cat)
+id=$(printf '%s\n' "$prompt" | sed -n '1s/^You work on the issue \([^ ]*\) .*/\1/p')
+me=$(printf '%s\n' "$prompt" | sed -n '1,3s/.*You are the agent `\([^`]*\)`.*/\1/p')
+attempt=${me##*-}
+tested() { "$MALA" test -- sh check.sh; }
+commit() { "$MALA" commit -m "$id: $1"; }
+is_retry() { printf '%s\n' "$prompt" | grep -q 'is not accepted yet'; }
+"#;
+
+/// A checkout with a profile `script`, whose agent runs `script`, and a required command `sh check.sh`.
+pub(crate) struct Batch {
+    pub(crate) world: World,
+}
+
+impl Batch {
+    pub(crate) fn new(script: &str) -> Self {
+        Self::with(script, "")
+    }
+
+    /// With more settings.
+    pub(crate) fn with(script: &str, settings: &str) -> Self {
+        let world = World::new();
+        let agent = world.base().join("agent.sh");
+        fs::write(&agent, format!("MALA={MALA}\n{PRELUDE}\n{script}\n")).unwrap();
+        let settings = format!(
+            "[issues]\nsource = \"builtin\"\n[gate]\nissue_pattern = \"<id>\"\n\
+             [validate]\ncommands = [\"sh check.sh\"]\n[test]\ncommands = [\"sh check.sh\"]\n\
+             [agents.script]\nkind = \"command\"\ncommand = [\"sh\", \"{}\"]\n{settings}\n",
+            agent.display()
+        );
+        world.write("mala.toml", &settings);
+        world.write("check.sh", "! grep -q broken *.txt\n");
+        world.write("base.txt", "base\n");
+        for (name, value) in [("user.name", "Agent"), ("user.email", "agent@example.invalid")] {
+            world.git(&["config", name, value]);
+        }
+        world.git(&["add", "."]);
+        world.git(&["commit", "-q", "-m", "start"]);
+        Self { world }
+    }
+
+    pub(crate) fn issue(&self, id: &str, options: &[&str]) {
+        let mut command = mala(&self.world, ["issue", "add", "--id", id, &format!("Do {id}")]);
+        let answer: Answer = command.args(options).output().unwrap().into();
+        assert_eq!(answer.code, 0, "{answer:?}");
+    }
+
+    /// `mala run` with the script as everybody's agent.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = mala(&self.world, ["run", "--json"]);
+        command.args(args).env("MALA_RUN_PROFILE", "script").env("MALA_RUN_STAGGER", "1ms");
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Run {
+        self.command(args).output().map(Answer::from).unwrap().into()
+    }
+
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
+        self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    pub(crate) fn show(&self, id: &str) -> Value {
+        done(&self.world, &format!("issue show {id} --json")).json()["issue"].clone()
+    }
+
+    pub(crate) fn status_of(&self, id: &str) -> String {
+        self.show(id)["status"].as_str().unwrap().to_owned()
+    }
+
+    /// All notes of an issue, as one text.
+    pub(crate) fn notes(&self, id: &str) -> String {
+        let notes = self.show(id)["notes"].as_array().unwrap().clone();
+        notes.iter().map(|note| note["text"].as_str().unwrap()).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.world.root().join(path)).unwrap_or_default()
+    }
+
+    /// Uncommitted changes.
+    pub(crate) fn dirt(&self) -> String {
+        self.world.git(&["status", "--porcelain", "--untracked-files=all"])
+    }
+
+    /// A place outside the checkout, for agents to leave signs at.
+    pub(crate) fn outside(&self, name: &str) -> std::path::PathBuf {
+        self.world.base().join(name)
+    }
+
+    /// Nothing of a run goes on: no lock, no process.
+    pub(crate) fn assert_nothing_goes_on(&self) {
+        assert_eq!(crate::cli::held(&self.world), Vec::new(), "locks are left");
+        let base = self.world.base().display().to_string();
+        mala_tests::eventually("no process of the run is left", || processes_with(&base).is_empty());
+    }
+
+    /// Nothing of a run is left: no lock, no process, no temporary file.
+    pub(crate) fn assert_nothing_left(&self) {
+        self.assert_nothing_goes_on();
+        for folder in ["salvage", "snapshots", "desk"] {
+            let left = fs::read_dir(self.world.state_dir().join(folder)).map_or(0, Iterator::count);
+            assert_eq!(left, 0, "files are left in `{folder}`");
+        }
+    }
+}
+
+/// Command lines of running processes that mention `text`.
+fn processes_with(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(text) {
+            found.push(line);
+        }
+    }
+    found
+}
+
+/// What a run told.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) events: Vec<Value>,
+    pub(crate) err: String,
+}
+
+impl From<Answer> for Run {
+    fn from(answer: Answer) -> Self {
+        let events = answer.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        Self { code: answer.code, events, err: answer.err }
+    }
+}
+
+impl Run {
+    pub(crate) fn of(child: Child) -> Self {
+        child.wait_with_output().map(Answer::from).unwrap().into()
+    }
+
+    /// The events of one kind.
+    pub(crate) fn all(&self, kind: &str) -> Vec<&Value> {
+        self.events.iter().filter(|event| event["event"] == kind).collect()
+    }
+
+    /// The issues of the events of one kind, in order.
+    pub(crate) fn issues(&self, kind: &str) -> Vec<&str> {
+        self.all(kind).iter().map(|event| event["issue"].as_str().unwrap()).collect()
+    }
+
+    pub(crate) fn only(&self, kind: &str) -> &Value {
+        let all = self.all(kind);
+        assert_eq!(all.len(), 1, "`{kind}` once: {self:?}");
+        all[0]
+    }
+
+    pub(crate) fn summary(&self) -> &Value {
+        &self.only("run_ended")["summary"]
+    }
+}

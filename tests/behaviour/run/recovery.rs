@@ -1,0 +1,86 @@
+//! What a killed run leaves is made good by the next start.
+
+use std::fs;
+use std::process::Stdio;
+
+use mala_tests::eventually;
+
+use super::{Batch, Run};
+
+/// A run that is killed with -9 once its agent has left a sign.
+fn killed(script: &str, settings: &str) -> Batch {
+    let batch = Batch::with(script, settings);
+    batch.issue("bd-1", &[]);
+    let sign = batch.outside("sign");
+    let mut run = batch.command(&[]).env("OUT", &sign).stdout(Stdio::piped()).spawn().unwrap();
+    eventually("the agent has left its sign", || sign.exists());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    batch
+}
+
+#[test]
+fn agents_end_with_their_run_and_their_work_is_saved() {
+    let batch = killed("echo half > half.txt; touch $OUT; sleep 600", "");
+    batch.assert_nothing_goes_on();
+    assert_eq!(batch.read("half.txt"), "half\n");
+    fs::write(batch.outside("agent.sh"), "exit 0").unwrap();
+    let next = batch.run(&["--max-issues", "1"]);
+    let recovered = next.only("recovered");
+    assert_eq!(recovered["outcome"], "handed over, work saved to refs/mala/bd-1/1", "{next:?}");
+    assert_eq!(
+        (batch.dirt().as_str(), batch.world.git(&["show", "refs/mala/bd-1/1:half.txt"]).as_str()),
+        ("", "half")
+    );
+    assert!(batch.notes("bd-1").contains("its run was killed"));
+    assert_eq!(next.only("claimed")["attempt"], 2, "and goes on");
+    batch.assert_nothing_left();
+}
+
+#[test]
+fn work_that_was_proven_before_the_kill_counts() {
+    let batch = killed("echo work > $id.txt; tested && commit done; touch $OUT; sleep 600", "");
+    let next = batch.run(&[]);
+    assert_eq!((next.code, &next.only("recovered")["outcome"]), (0, &"done".into()), "{next:?}");
+    assert_eq!(
+        (batch.status_of("bd-1").as_str(), next.issues("claimed").len()),
+        ("closed", 0),
+        "it is not done again"
+    );
+}
+
+#[test]
+fn a_file_that_somebody_took_after_the_kill_is_left_to_them() {
+    let batch = killed("echo half > half.txt; echo agent >> base.txt; touch $OUT; sleep 600", "");
+    crate::cli::done(&batch.world, "lock acquire base.txt --agent person");
+    batch.world.write("base.txt", "the person's\n");
+    fs::write(batch.outside("agent.sh"), "exit 0").unwrap();
+    let next = batch.run(&["--max-issues", "1"]);
+    assert_eq!(next.issues("recovered"), ["bd-1"], "{next:?}");
+    assert_eq!((batch.read("base.txt").as_str(), batch.dirt().as_str()), ("the person's\n", "M base.txt"));
+}
+
+#[test]
+fn a_killed_run_can_be_resumed_with_what_it_was_asked_to_do() {
+    let script =
+        "[ -e $OUT ] && { echo work > $id.txt; tested && commit done; exit; }; touch $OUT; sleep 600";
+    let batch = Batch::new(script);
+    for id in ["a", "b", "c"] {
+        batch.issue(id, &[]);
+    }
+    assert_eq!(batch.run(&["--resume"]).code, 1, "there is nothing to resume");
+    let sign = batch.outside("sign");
+    let mut run = batch
+        .command(&["--sequential", "--issue", "c", "--issue", "a"])
+        .env("OUT", &sign)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("it has begun", || sign.exists());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let next =
+        Run::of(batch.command(&["--resume"]).env("OUT", &sign).stdout(Stdio::piped()).spawn().unwrap());
+    assert_eq!((next.code, next.issues("done")), (0, vec!["c", "a"]), "{next:?}");
+    assert_eq!(batch.status_of("b"), "open");
+}

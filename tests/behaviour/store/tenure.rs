@@ -1,0 +1,163 @@
+//! Who held a file alone, now or some time ago.
+
+use std::time::{Duration, Instant};
+
+use mala_core::{Fence, Key, Life, Timestamp};
+use mala_store::{Extent, Party, Request, Store};
+use mala_tests::ask::{ask_as, key, linked};
+use mala_tests::fakes::{TestClock, TestLiveness};
+use mala_tests::{ONLY_THE_DEAD, Terse, World, agent, ask, party};
+
+/// Longer than an indexed look-up of all paths ever takes, and far less than a walk through the log for each.
+const QUICK: Duration = Duration::from_millis(300);
+
+fn owned(store: &mut Store, name: &str, path: &str, since: Option<Timestamp>) -> Option<Fence> {
+    store.owned(&agent(name), &key(path), since).unwrap()
+}
+
+#[test]
+fn a_held_file_is_owned_by_its_name_by_its_other_names_and_by_patterns() {
+    let world = World::new();
+    let mut store = world.store();
+    let lock = store.grant(&Request { wants: vec![linked("a", &["link/a"])], ..ask("ann", &[]) }).remove(0);
+    let pattern = store.take("ann", &["pattern:src/**"]).remove(0);
+    assert_eq!(owned(&mut store, "ann", "a", None), Some(lock.fence));
+    assert_eq!(owned(&mut store, "ann", "link/a", None), Some(lock.fence));
+    assert_eq!(owned(&mut store, "ann", "src/x/y", None), Some(pattern.fence));
+    assert_eq!(owned(&mut store, "ann", "other", None), None);
+    assert_eq!(owned(&mut store, "bob", "a", None), None);
+    let keys = ["a", "other", "src/z"].map(key);
+    let each = store.owned_each(&agent("ann"), &keys, None).unwrap();
+    assert_eq!(each, [Some(lock.fence), None, Some(pattern.fence)]);
+}
+
+#[test]
+fn what_is_merely_shared_is_not_owned_until_it_is_upgraded() {
+    let world = World::new();
+    let mut store = world.store();
+    store.take("ann", &["shared:a"]);
+    assert_eq!(owned(&mut store, "ann", "a", None), None);
+    store.give_back("ann", &["a"]);
+    assert_eq!(owned(&mut store, "ann", "a", None), None);
+    store.take("ann", &["shared:a"]);
+    let fence = store.take("ann", &["a"])[0].fence;
+    assert_eq!(owned(&mut store, "ann", "a", None), Some(fence));
+    store.give_back("ann", &["a"]);
+    assert_eq!(owned(&mut store, "ann", "a", None), Some(fence));
+}
+
+#[test]
+fn a_released_file_was_owned_until_then_and_not_after() {
+    let world = World::new();
+    let clock = TestClock::default();
+    let mut store = world.store().with_clock(clock.clone());
+    let start = store.now();
+    let lock = store.grant(&Request { wants: vec![linked("a", &["b"])], ..ask("ann", &[]) }).remove(0);
+    store.take("ann", &["pattern:src/**"]);
+    clock.advance(Duration::from_secs(1));
+    let end = store.now();
+    store.leave(&agent("ann")).unwrap();
+    clock.advance(Duration::from_secs(1));
+    for path in ["a", "b", "src/x"] {
+        for since in [None, Some(start), Some(end)] {
+            assert!(owned(&mut store, "ann", path, since).is_some(), "{path} since {since:?}");
+        }
+        let later = store.now();
+        assert_eq!(owned(&mut store, "ann", path, Some(later)), None, "{path}");
+    }
+    assert_eq!(owned(&mut store, "ann", "a", None), Some(lock.fence));
+}
+
+#[test]
+fn of_several_holds_the_last_one_counts() {
+    let world = World::new();
+    let mut store = world.store();
+    store.take("ann", &["a"]);
+    store.give_back("ann", &["a"]);
+    let second = store.take("ann", &["a"])[0].fence;
+    assert_eq!(owned(&mut store, "ann", "a", None), Some(second));
+    store.give_back("ann", &["a"]);
+    assert_eq!(owned(&mut store, "ann", "a", None), Some(second));
+    let third = store.take("bob", &["a"])[0].fence;
+    assert_eq!(owned(&mut store, "ann", "a", None), Some(second));
+    assert_eq!(owned(&mut store, "bob", "a", None), Some(third));
+}
+
+#[test]
+fn whoever_hands_a_lock_over_has_owned_it() {
+    let world = World::new();
+    let mut store = world.store();
+    let before = store.take("ann", &["a"])[0].fence;
+    store.register(&party("bob")).unwrap();
+    let after = store.hand_all("ann", "bob")[0].fence;
+    assert_eq!(owned(&mut store, "ann", "a", None), Some(before));
+    assert_eq!(owned(&mut store, "bob", "a", None), Some(after));
+}
+
+#[test]
+fn a_lease_that_ran_out_ends_the_hold_at_that_moment_noticed_or_not() {
+    let world = World::new();
+    let clock = TestClock::default();
+    let mut store = world.store().with_clock(clock.clone());
+    let ttl = Duration::from_secs(5);
+    let lock = store.grant(&Request { ttl, ..ask("ann", &["a"]) }).remove(0);
+    let over = lock.lease.expires_at;
+    clock.advance(Duration::from_secs(60));
+    let after = over.plus(Duration::from_millis(1));
+    for _ in 0..2 {
+        assert_eq!(owned(&mut store, "ann", "a", Some(over)), Some(lock.fence));
+        assert_eq!(owned(&mut store, "ann", "a", Some(after)), None);
+        store.sweep(ONLY_THE_DEAD).unwrap();
+        assert_eq!(world.count("lock"), 0);
+    }
+}
+
+#[test]
+fn a_dead_agents_files_were_its_own() {
+    let world = World::new();
+    let liveness = TestLiveness::default();
+    let mut store = world.store().with_liveness(liveness.clone());
+    let gone = Party { owner: TestLiveness::owner(1), ..party("ann") };
+    let fence = store.grant(&ask_as(&gone, &["a"]))[0].fence;
+    liveness.set(1, Life::Dead);
+    assert_eq!(owned(&mut store, "ann", "a", None), Some(fence));
+    store.sweep(ONLY_THE_DEAD).unwrap();
+    assert_eq!(owned(&mut store, "ann", "a", None), Some(fence));
+}
+
+#[test]
+fn old_holds_go_with_the_events_of_their_time() {
+    let world = World::new();
+    let clock = TestClock::default();
+    let mut store = world.store().with_clock(clock.clone());
+    store.take("ann", &["a"]);
+    store.give_back("ann", &["a"]);
+    clock.advance(Duration::from_secs(1));
+    store.take("ann", &["b"]);
+    store.give_back("ann", &["b"]);
+    store.sweep(Extent { keep_events_since: store.now(), ..ONLY_THE_DEAD }).unwrap();
+    assert_eq!(owned(&mut store, "ann", "a", None), None);
+    assert!(owned(&mut store, "ann", "b", None).is_some());
+}
+
+#[test]
+fn two_hundred_paths_are_judged_quickly_beside_a_long_log() {
+    let world = World::in_memory();
+    let mut store = world.store();
+    store.take("ann", &["pattern:docs/**"]);
+    store.take("bob", &["mine"]);
+    store.leave(&agent("ann")).unwrap();
+    let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+         INSERT INTO event (at, scope, kind, agent, lock, path, detail, target)
+         SELECT 0, 1, 'lock.released', 'ann', 'l' || i, CAST('src/' || i AS BLOB), '{}', 0 FROM n;
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+         INSERT INTO tenure (scope, agent, kind, path, fence, until)
+         SELECT 1, 'ann', 0, CAST('src/' || i AS BLOB), i, 0 FROM n;";
+    world.sql().execute_batch(fill).unwrap();
+    let keys: Vec<Key> = (0..200).map(|number| key(format!("src/{}", number * 200 + 1))).collect();
+    let start = Instant::now();
+    let owned = store.owned_each(&agent("ann"), &keys, None).unwrap();
+    let took = start.elapsed();
+    assert_eq!(owned.iter().flatten().count(), 100);
+    assert!(took < QUICK, "{took:?}");
+}

@@ -1,0 +1,200 @@
+//! Test commands take turns, whoever starts them and however they end.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use mala_tests::{World, eventually};
+
+use crate::cli::{Answer, MALA, done, mala};
+
+/// A program that notes when it runs, for `hold` or until `open` appears, and ends with `code`.
+const TESTER: &str = "#!/bin/sh
+echo \"begin $1 $(date +%s%N)\" >> \"$LOG\"
+i=0; while [ -n \"$GATE\" ] && [ ! -e \"$GATE\" ] && [ $i -lt 600 ]; do sleep 0.05; i=$((i + 1)); done
+sleep \"${HOLD:-0.02}\"
+echo \"end $1 $(date +%s%N)\" >> \"$LOG\"
+exit \"${CODE:-0}\"
+";
+
+/// A checkout whose settings guard `tester` and `other-tester`, which lie outside of it.
+fn world() -> World {
+    let world = World::new();
+    world.write("mala.toml", "[test]\ncommands = [\"tester\", \"other-tester run\"]\n");
+    world.write("file.txt", "text\n");
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "start"]);
+    for name in ["tester", "other-tester"] {
+        let path = world.base().join(name);
+        fs::write(&path, TESTER).unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    world
+}
+
+fn command(world: &World, agent: &str, script: &str) -> std::process::Command {
+    let mut command = mala(world, ["exec", "--agent", agent, "--", "sh", "-c", script]);
+    let path = format!("{}:{}", world.base().display(), std::env::var("PATH").unwrap());
+    command.env("PATH", path).env("LOG", world.base().join("log")).stdin(Stdio::null());
+    command
+}
+
+fn start(world: &World, agent: &str, script: &str) -> Child {
+    command(world, agent, script).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn end(child: Child) -> Answer {
+    child.wait_with_output().unwrap().into()
+}
+
+/// What ran, as (name, begin, end), in the order of their begins.
+fn intervals(world: &World) -> Vec<(String, u128, u128)> {
+    let log = fs::read_to_string(world.base().join("log")).unwrap_or_default();
+    let mut open: Vec<(String, u128)> = Vec::new();
+    let mut done = Vec::new();
+    for line in log.lines() {
+        let mut words = line.split(' ');
+        let (what, name, at) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
+        let at: u128 = at.parse().unwrap();
+        if what == "begin" {
+            open.push((name.to_owned(), at));
+        } else {
+            let place = open.iter().position(|(other, _)| other == name).unwrap();
+            let (name, begin) = open.remove(place);
+            done.push((name, begin, at));
+        }
+    }
+    done.sort_by_key(|(_, begin, _)| *begin);
+    done
+}
+
+fn assert_disjoint(intervals: &[(String, u128, u128)]) {
+    for pair in intervals.windows(2) {
+        assert!(pair[0].2 <= pair[1].1, "{} runs while {} does", pair[1].0, pair[0].0);
+    }
+}
+
+fn waiting(world: &World) -> usize {
+    done(world, "status --json").json()["waiters"].as_array().unwrap().len()
+}
+
+#[test]
+fn eight_agents_with_five_test_commands_each_never_overlap() {
+    let world = world();
+    let script = |agent: usize| {
+        let one = |turn: usize| match turn % 3 {
+            0 => format!("tester a{agent}-{turn}"),
+            1 => format!("other-tester --quiet run; tester a{agent}-{turn}"),
+            _ => format!("{MALA} test -- tester a{agent}-{turn}"),
+        };
+        (0..5).map(one).collect::<Vec<_>>().join("; ")
+    };
+    let agents: Vec<Child> =
+        (0..8).map(|agent| start(&world, &format!("agent-{agent}"), &script(agent))).collect();
+    for agent in agents {
+        let answer = end(agent);
+        assert_eq!(answer.code, 0, "{answer:?}");
+    }
+    let intervals = intervals(&world);
+    assert_eq!(intervals.iter().filter(|(name, ..)| name.starts_with('a')).count(), 40);
+    assert_disjoint(&intervals);
+}
+
+#[test]
+fn turns_come_in_the_order_of_arrival_and_two_commands_of_one_agent_take_turns_too() {
+    let world = world();
+    let gate = world.base().join("gate");
+    let mut first = command(&world, "first", "tester first");
+    let first = first.env("GATE", &gate).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the first one runs", || fs::read_to_string(world.base().join("log")).is_ok());
+    let second = start(&world, "second", "tester second-a & tester second-b; wait");
+    eventually("both of the second agent wait", || waiting(&world) == 2);
+    let third = start(&world, "third", "tester third");
+    eventually("the third waits", || waiting(&world) == 3);
+    fs::write(&gate, "").unwrap();
+    for child in [first, second, third] {
+        assert_eq!(end(child).code, 0);
+    }
+    let intervals = intervals(&world);
+    assert_disjoint(&intervals);
+    let names: Vec<&str> = intervals.iter().map(|(name, ..)| &name[..5]).collect();
+    assert_eq!(names, ["first", "secon", "secon", "third"]);
+}
+
+#[test]
+fn whoever_waits_is_told_for_whom_and_status_shows_the_queue() {
+    let world = world();
+    let gate = world.base().join("gate");
+    let mut first = command(&world, "first", "tester first");
+    let first = first.env("GATE", &gate).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the first one runs", || fs::read_to_string(world.base().join("log")).is_ok());
+    let second = start(&world, "second", "tester second");
+    eventually("the second waits", || waiting(&world) == 1);
+    let status = done(&world, "status --json").json();
+    let mutex = &status["mutexes"][0];
+    assert_eq!((&mutex["name"], &mutex["holder"]), (&"test".into(), &"first".into()));
+    assert_eq!(mutex["queue"], serde_json::json!(["second"]));
+    fs::write(&gate, "").unwrap();
+    assert_eq!(end(first).code, 0);
+    let told = end(second);
+    assert_eq!(told.code, 0);
+    assert!(told.err.contains("mala: waiting for the test mutex, held by first"), "{}", told.err);
+}
+
+#[test]
+fn a_killed_test_command_frees_its_turn_and_its_end_is_passed_on() {
+    let world = world();
+    let gate = world.base().join("never");
+    let mut first =
+        command(&world, "first", "sh -c 'echo $$ > \"$LOG.pid\"; exec tester first'; echo code $?");
+    let first = first.env("GATE", &gate).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the first one runs", || fs::read_to_string(world.base().join("log")).is_ok());
+    let second = start(&world, "second", "CODE=7 tester second");
+    eventually("the second waits", || waiting(&world) == 1);
+    let pid = fs::read_to_string(world.base().join("log.pid")).unwrap();
+    assert!(std::process::Command::new("kill").args(["-9", pid.trim()]).status().unwrap().success());
+    assert_eq!(end(second).code, 7);
+    assert!(end(first).out.contains("code 137"));
+}
+
+#[test]
+fn a_test_command_inside_a_test_command_does_not_wait_for_itself() {
+    let world = world();
+    let script =
+        format!("{MALA} test -- sh -c 'tester inner; sh -c \"tester deeper\"; {MALA} test -- tester third'");
+    let answer = end(start(&world, "me", &script));
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert_eq!(intervals(&world).len(), 3);
+}
+
+#[test]
+fn whoever_waits_for_a_turn_can_be_killed_and_is_forgotten() {
+    let world = world();
+    let gate = world.base().join("gate");
+    let mut first = command(&world, "first", "tester first");
+    let first = first.env("GATE", &gate).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the first one runs", || fs::read_to_string(world.base().join("log")).is_ok());
+    let script = "import subprocess
+try: subprocess.run(['tester', 'late'], timeout=0.5)
+except subprocess.TimeoutExpired: print('timed out')";
+    world.write("../late.py", script);
+    let second = end(start(&world, "second", "python3 ../late.py"));
+    assert!(second.out.contains("timed out"), "{second:?}");
+    assert_eq!(waiting(&world), 0);
+    fs::write(&gate, "").unwrap();
+    assert_eq!(end(first).code, 0);
+    assert_eq!(intervals(&world).len(), 1);
+}
+
+#[test]
+fn whoever_runs_a_test_is_refused_files_at_once_instead_of_waiting_for_them() {
+    let world = world();
+    done(&world, "lock acquire file.txt --agent other");
+    let script = format!("{MALA} test -- sh -c '{MALA} lock acquire file.txt --wait 1m'");
+    let answer = end(start(&world, "me", &script));
+    assert_eq!(answer.code, 1, "{answer:?}");
+    assert!(
+        answer.err.contains("an agent that holds a named lock does not queue for files"),
+        "{}",
+        answer.err
+    );
+}

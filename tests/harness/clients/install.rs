@@ -1,0 +1,136 @@
+//! Brings the clients at the versions that `tests/clients/package-lock.json` pins.
+//!
+//! They are installed once by npm, from whichever registry the user has set up, into a folder named after the pins.
+//! A folder that is there is whole: it gets its name only after npm has succeeded.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+const MANIFEST: &str = include_str!("../../clients/package.json");
+const PINS: &str = include_str!("../../clients/package-lock.json");
+
+/// The clients, ready to be started.
+#[derive(Debug)]
+pub struct Installed {
+    claude: PathBuf,
+    codex: PathBuf,
+    gemini: PathBuf,
+}
+
+/// Why the clients cannot be had.
+#[derive(Debug, Error)]
+pub enum Missing {
+    #[error("npm cannot be started (it comes with node)")]
+    Npm(#[source] io::Error),
+    #[error("`npm ci` failed: {0}")]
+    Install(String),
+    #[error("no folder for them at {place}")]
+    Folder { place: PathBuf, source: io::Error },
+    #[error("the package has no program for this system: {0}")]
+    Program(PathBuf),
+}
+
+impl Installed {
+    /// The clients, installed below `cache` if they are not there yet.
+    ///
+    /// Without them (no npm, no network) this says so past the test runner and returns nothing, so that the test can
+    /// end; on CI, where `CI=true`, it fails the test instead.
+    pub fn or_skip(cache: &Path) -> Option<&'static Self> {
+        static INSTALLED: OnceLock<Result<Installed, Missing>> = OnceLock::new();
+        match INSTALLED.get_or_init(|| Self::install(cache)) {
+            Ok(installed) => Some(installed),
+            Err(missing) => {
+                crate::skip(&format!("real clients: {missing}"));
+                None
+            }
+        }
+    }
+
+    /// Installs the clients below `cache`. Processes that come at the same time wait for the first.
+    pub fn install(cache: &Path) -> Result<Self, Missing> {
+        let folder = cache.join("clients").join(fingerprint());
+        let at = |place: &Path| {
+            let place = place.to_owned();
+            move |source| Missing::Folder { place, source }
+        };
+        fs::create_dir_all(folder.parent().unwrap_or(cache)).map_err(at(&folder))?;
+        let turn = folder.with_extension("lock");
+        let turn = File::create(&turn).and_then(|file| file.lock().map(|()| file)).map_err(at(&turn))?;
+        if !folder.is_dir() {
+            let unfinished = folder.with_extension("unfinished");
+            let _ = fs::remove_dir_all(&unfinished);
+            fs::create_dir(&unfinished).map_err(at(&unfinished))?;
+            npm_ci(&unfinished)?;
+            fs::rename(&unfinished, &folder).map_err(at(&folder))?;
+        }
+        drop(turn);
+        Self::find(&folder.join("node_modules"))
+    }
+
+    /// The programs themselves rather than the scripts that start them: one process less in every tree.
+    fn find(modules: &Path) -> Result<Self, Missing> {
+        let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
+        let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+        let claude = ["", "-musl"]
+            .map(|libc| modules.join(format!("@anthropic-ai/claude-code-{system}-{machine}{libc}/claude")))
+            .into_iter()
+            .max_by_key(|path| path.is_file())
+            .unwrap_or_default();
+        let (vendor, triple) = match (system, machine) {
+            ("darwin", "arm64") => ("codex-darwin-arm64", "aarch64-apple-darwin"),
+            ("darwin", _) => ("codex-darwin-x64", "x86_64-apple-darwin"),
+            (_, "arm64") => ("codex-linux-arm64", "aarch64-unknown-linux-musl"),
+            _ => ("codex-linux-x64", "x86_64-unknown-linux-musl"),
+        };
+        let codex = modules.join("@openai").join(vendor).join("vendor").join(triple).join("bin/codex");
+        let gemini = modules.join("@google/gemini-cli/bundle/gemini.js");
+        for program in [&claude, &codex, &gemini] {
+            if !program.is_file() {
+                return Err(Missing::Program(program.clone()));
+            }
+        }
+        Ok(Self { claude, codex, gemini })
+    }
+
+    pub fn claude(&self) -> &Path {
+        &self.claude
+    }
+
+    pub fn codex(&self) -> &Path {
+        &self.codex
+    }
+
+    /// A program for node.
+    pub fn gemini(&self) -> &Path {
+        &self.gemini
+    }
+}
+
+fn fingerprint() -> String {
+    let digest = Sha256::new().chain_update(MANIFEST).chain_update(PINS).finalize();
+    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// No package's own install script runs: the programs lie ready in the packages for each system.
+fn npm_ci(folder: &Path) -> Result<(), Missing> {
+    for (name, text) in [("package.json", MANIFEST), ("package-lock.json", PINS)] {
+        let place = folder.join(name);
+        fs::write(&place, text).map_err(|source| Missing::Folder { place, source })?;
+    }
+    let mut npm = Command::new("npm");
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
+    let done = npm.output().map_err(Missing::Npm)?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let complaints = String::from_utf8_lossy(&done.stderr).into_owned();
+    // What follows is advice about proxies and log files.
+    let reason: Vec<&str> = complaints.lines().filter(|line| line.starts_with("npm error")).take(3).collect();
+    Err(Missing::Install(reason.join("; ")))
+}
