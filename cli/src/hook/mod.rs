@@ -6,6 +6,7 @@
 
 mod audit;
 mod before;
+mod identity;
 mod news;
 mod session;
 

@@ -8,14 +8,13 @@ use mala_agents::{Answer, HookCall};
 use mala_config::Settings;
 use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Want};
 use mala_gate::Repo;
-use mala_store::{Agent, EventKind, Party, Store, Which, process};
+use mala_store::{Agent, EventKind, Party, Store, Which};
 use serde_json::json;
 
-use super::{audit, news};
+use super::{audit, identity, news};
 use crate::commands::gate::{Question, Subject, verdict};
-use crate::context::{Context, session_name};
+use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::plain;
 
 /// One call's view of its session.
 pub(super) struct Session<'a> {
@@ -31,10 +30,7 @@ impl<'a> Session<'a> {
     /// Finds the session's agent by its process; a session that is new here becomes one.
     pub(super) fn open(call: &'a HookCall, context: &'a Context, scope: Scope) -> Result<Self, CliError> {
         let mut store = Store::open(&scope)?;
-        let party = match context.bound_party(&mut store)? {
-            Some(party) => party,
-            None => join(call, &mut store)?,
-        };
+        let party = identity::agent_of(call, context, &mut store)?;
         Ok(Self { call, context, scope, store, party, settings: None })
     }
 
@@ -170,26 +166,4 @@ impl<'a> Session<'a> {
         }
         Ok(Answer::Continue)
     }
-}
-
-/// Registers the client's process as an agent.
-fn join(call: &HookCall, store: &mut Store) -> Result<Party, CliError> {
-    let process = process::session().ok_or_else(|| {
-        CliError::failed("cannot find the process of this client").hint("start it with `mala exec`")
-    })?;
-    let agent = match std::env::var("MALA_AGENT") {
-        Ok(name) if !name.is_empty() => AgentId::new(name)?,
-        _ => session_name(&process)?,
-    };
-    let owner = process.owner();
-    let is_taken = |known: &Agent| {
-        known.party.agent == agent && known.party.owner != owner && known.life != mala_core::Life::Dead
-    };
-    if store.status()?.agents.iter().any(is_taken) {
-        return Err(CliError::refused(format!("an agent called `{}` is running already", plain(&agent)))
-            .hint("start this client with another `MALA_AGENT`"));
-    }
-    let party = Party { agent, owner, supervised: false, issue: None, run: None };
-    store.register_session(&party, call.client.name())?;
-    Ok(party)
 }
