@@ -1,13 +1,13 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mala_config::{Override, Settings, parse_duration};
+use mala_config::Override;
 use mala_core::{Conflict, IssueId, Mode};
 use mala_logs::telemetry::{LockResult, WaitResult, metrics};
 use mala_store::{Cause, Outcome, Refusal, Request, Wait, show_circle};
 use serde_json::json;
 
-use super::{explain_conflicts, write_locks};
+use super::{explain_conflicts, patience, write_locks};
 use crate::context::{Caller, Context, Paths, open};
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
@@ -50,7 +50,7 @@ pub(crate) struct AcquireArgs {
 pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, args.overrides())?;
-    let patience = args.patience(&settings)?;
+    let patience = patience(args.wait.as_deref(), &settings)?;
     let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
     let mut store = open(&scope)?;
     let request = Request {
@@ -95,18 +95,6 @@ impl AcquireArgs {
         let ttl = self.ttl.iter();
         ttl.map(|ttl| Override { key: "lock.ttl".into(), value: ttl.clone(), typed: format!("--ttl {ttl}") })
             .collect()
-    }
-
-    fn patience(&self, settings: &Settings) -> Result<Option<Duration>, CliError> {
-        let Some(text) = &self.wait else { return Ok(None) };
-        let patience = parse_duration(text)?;
-        let longest = settings.lock.max_wait;
-        if patience > longest {
-            let message =
-                format!("`--wait {text}` is longer than `lock.max_wait` allows ({})", span(longest));
-            return Err(CliError::usage(message).hint("wait for less, or raise `max_wait` in `mala.toml`"));
-        }
-        Ok(Some(patience))
     }
 }
 
