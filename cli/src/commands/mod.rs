@@ -10,7 +10,7 @@ pub(crate) mod gate;
 pub(crate) mod hook;
 mod init;
 mod issue;
-mod lock;
+pub(crate) mod lock;
 mod logs;
 mod man;
 mod msg;

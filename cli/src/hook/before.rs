@@ -9,7 +9,7 @@ use mala_agents::{Answer, Intent, Objection, ToolCall, When, protected};
 use mala_config::Unlocked;
 use mala_core::claim::{Reading, TargetError};
 use mala_core::key::KeyError;
-use mala_core::{CommandPattern, Conflict, Mode, Target, Timestamp, Want};
+use mala_core::{CommandPattern, Conflict, Mode, Target, Want};
 use mala_gate::Repo;
 use mala_store::{EventKind, Outcome, Request};
 use serde_json::json;
@@ -18,7 +18,8 @@ use super::audit;
 use super::session::Session;
 use crate::enforce::Ignored;
 use crate::error::CliError;
-use crate::ui::{plain, span};
+use crate::refusal;
+use crate::ui::plain;
 
 /// Decides about one tool call.
 pub(super) fn judge(session: &mut Session<'_>, tool: &ToolCall) -> Result<Answer, CliError> {
@@ -173,7 +174,7 @@ fn is_inside(session: &Session<'_>, path: &Path) -> bool {
 }
 
 /// Why these conflicts forbid the call. What git ignores needs no lock.
-fn refused(session: &Session<'_>, conflicts: &[Conflict]) -> Option<String> {
+fn refused(session: &mut Session<'_>, conflicts: &[Conflict]) -> Option<String> {
     let ignored = Ignored::in_checkout(session.scope.root());
     let is_real = |conflict: &&Conflict| match &conflict.want.target {
         Target::File(key) => !ignored.contains(key.as_path()),
@@ -181,19 +182,16 @@ fn refused(session: &Session<'_>, conflicts: &[Conflict]) -> Option<String> {
     };
     let mut sentences: Vec<String> = Vec::new();
     let mut paths = HashSet::new();
-    for Conflict { want, holder } in conflicts.iter().filter(is_real) {
-        let path = plain(&want.target);
-        let issue = holder.issue.as_ref().map(|issue| format!(" (issue {issue})")).unwrap_or_default();
-        let held = span(Timestamp::now().since(holder.acquired_at));
-        if paths.insert(path.clone()) {
-            sentences.push(format!("`{path}` is held by `{}`{issue} for {held}", holder.agent));
+    for conflict in conflicts.iter().filter(is_real) {
+        if paths.insert(&conflict.want.target) {
+            sentences.push(refusal::held(&mut session.store, &session.party.agent, conflict));
         }
     }
     let first = conflicts.iter().find(is_real)?;
-    let path = plain(&first.want.target);
     Some(format!(
-        "{}. Nothing was written. Work on something else, or queue for it: mala lock acquire {path} --wait 5m",
-        sentences.join("; ")
+        "{}. Nothing was written. Work on something else, {}",
+        sentences.join("; "),
+        refusal::next_step(&first.want.target)
     ))
 }
 

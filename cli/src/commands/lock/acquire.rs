@@ -11,6 +11,7 @@ use super::{explain_conflicts, patience, write_locks};
 use crate::context::{Caller, Context, Paths, open};
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
+use crate::refusal::word;
 use crate::ui::{RED, plain, span};
 
 /// Lock files, all or none
@@ -119,6 +120,10 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
     explain_conflicts(ui, &refusal.conflicts);
     match (&refusal.cause, patience) {
         (Cause::Held, None) => {
+            if let Some(conflict) = refusal.conflicts.first() {
+                let path = word(&plain(&conflict.want.target));
+                ui.hint(&format!("ask for it: mala lock ask {path} --why REASON"));
+            }
             ui.hint("queue for it with `--wait 5m`, or see who works on what: mala status");
         }
         (Cause::Held, Some(_)) => {

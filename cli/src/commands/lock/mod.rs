@@ -5,6 +5,7 @@ pub(crate) mod answer;
 pub(crate) mod ask;
 pub(crate) mod asks;
 mod check;
+pub(crate) mod hand_on;
 mod holder;
 mod list;
 mod overlaps;
@@ -45,6 +46,8 @@ pub(crate) enum LockCommand {
     Cancel(asks::CancelArgs),
     Asks(asks::AsksArgs),
     #[command(hide = true)]
+    HandOn(hand_on::HandOnArgs),
+    #[command(hide = true)]
     Tenure(tenure::TenureArgs),
 }
 
@@ -57,6 +60,7 @@ pub(crate) fn run(command: LockCommand, context: &Context) -> Result<Code, CliEr
         LockCommand::Check(args) => check::cmd_check(&args, context),
         LockCommand::Renew(args) => renew::cmd_renew(&args, context),
         LockCommand::Transfer(args) => transfer::cmd_transfer(&args, context),
+        LockCommand::HandOn(args) => hand_on::cmd_hand_on(&args, context),
         LockCommand::Tenure(args) => tenure::cmd_tenure(&args, context),
         LockCommand::Overlaps(args) => overlaps::cmd_overlaps(&args, context),
         LockCommand::Ask(args) => ask::cmd_ask(&args, context),

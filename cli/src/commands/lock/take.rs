@@ -62,19 +62,13 @@ pub(super) fn cmd_take(args: &TakeArgs, context: &Context) -> Result<Code, CliEr
     };
     store.may_take(&by, &ask.id, &guard)?;
     // A descriptor outlives its lock: nothing is taken while somebody still writes through one.
-    let keys: Vec<Key> = dirty.iter().map(|path| repo.key(path)).chain(file(&ask.want.target)).collect();
+    let keys: Vec<Key> =
+        dirty.iter().map(|path| repo.key(path)).chain(ask.want.target.file().cloned()).collect();
     drain(&scope, &keys)?;
     let saved = save(&repo, &ask, &dirty)?;
     guard.saved = saved.as_ref().map(|saved| saved.name.clone());
     let taken = store.take_asked(&by, &ask.id, &guard)?;
     answer(context, &mut store, &taken, saved.as_ref())
-}
-
-fn file(target: &Target) -> Option<Key> {
-    match target {
-        Target::File(key) => Some(key.clone()),
-        Target::Pattern(_) | Target::Name(_) => None,
-    }
 }
 
 /// Files with uncommitted changes that the lock, or else the ask, covers.
