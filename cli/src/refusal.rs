@@ -9,21 +9,28 @@ use crate::ui::{plain, span};
 /// "`a` is held by `bob` (issue x) for 3m", and if it was taken from this agent: by whom, when, and why.
 pub(crate) fn held(store: &mut Store, agent: &AgentId, conflict: &Conflict) -> String {
     let Conflict { want, holder } = conflict;
-    let now = Timestamp::now();
     let issue = holder.issue.as_ref().map(|issue| format!(" (issue {issue})")).unwrap_or_default();
-    let since = span(now.since(holder.acquired_at));
+    let since = span(Timestamp::now().since(holder.acquired_at));
     let held = format!("`{}` is held by `{}`{issue} for {since}", plain(&want.target), holder.agent);
+    match taken(store, agent, conflict) {
+        Some(taken) => format!("{held}; {taken}"),
+        None => held,
+    }
+}
+
+/// That the file was taken from this agent by whoever holds it now: by whom, when, and why.
+pub(crate) fn taken(store: &mut Store, agent: &AgentId, conflict: &Conflict) -> Option<String> {
+    let Conflict { want, holder } = conflict;
     // Who cannot find out how it came about still says who holds it.
-    let taken = store.taken_from(agent, &want.target).ok().flatten();
-    let Some(ask) = taken.filter(|ask| ask.asker == holder.agent) else { return held };
-    let Some(at) = ask.answered_at.filter(|at| *at <= holder.acquired_at) else { return held };
-    let by = ask.ended_by.as_ref().unwrap_or(&ask.asker);
-    format!(
-        "{held}; it was taken from you by `{by}` {} ago: {} (more: mala msg thread {})",
-        span(now.since(at)),
+    let ask = store.taken_from(agent, &want.target).ok().flatten()?;
+    let at = ask.answered_at.filter(|at| *at <= holder.acquired_at && ask.asker == holder.agent)?;
+    Some(format!(
+        "it was taken from you by `{}` {} ago: {} (more: mala msg thread {})",
+        ask.ended_by.as_ref().unwrap_or(&ask.asker),
+        span(Timestamp::now().since(at)),
         plain(&ask.why),
         ask.id
-    )
+    ))
 }
 
 /// What to type to get it.

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::{Answer, Sleeper, done, fields, held, mala, pair, run, start};
 
 /// Short enough to become overdue while a test runs.
-const SOON: [(&str, &str); 3] = [("MALA_ASKS_DUE", "1s"), ("MALA_ASKS_URGENT", "1s"), ("MALA_ASKS_IDLE", "1s")];
+const SOON: [(&str, &str); 3] =
+    [("MALA_ASKS_DUE", "1s"), ("MALA_ASKS_URGENT", "1s"), ("MALA_ASKS_IDLE", "1s")];
 
 /// Ann holds `a`, which is committed.
 fn world() -> World {
@@ -57,12 +58,30 @@ fn an_ask_is_answered_with_the_documented_fields_and_changes_nothing() {
     assert_eq!(
         fields(&answer["asks"][0]),
         [
-            "answered_at", "asker", "created_at", "due_at", "ended_by", "eta", "fence", "holder", "id", "lock", "mode",
-            "overdue", "path", "state", "urgency", "why"
+            "answered_at",
+            "asker",
+            "created_at",
+            "due_at",
+            "ended_by",
+            "eta",
+            "fence",
+            "holder",
+            "id",
+            "lock",
+            "mode",
+            "overdue",
+            "path",
+            "state",
+            "urgency",
+            "why"
         ]
     );
     assert_eq!(held(&world), [pair("a", "ann")]);
-    assert_eq!(done(&world, "lock ask a --why again --agent bob --json").json()["asks"], answer["asks"], "once");
+    assert_eq!(
+        done(&world, "lock ask a --why again --agent bob --json").json()["asks"],
+        answer["asks"],
+        "once"
+    );
     let text = done(&world, "lock ask a --why again --agent cleo").out;
     assert!(text.starts_with("asked `ann` for `a` (ask ") && text.contains("due in 10m"), "{text}");
     let urgent = done(&world, "lock ask a --why now --urgent --agent bob").out;
@@ -77,7 +96,10 @@ fn status_and_asks_show_who_asks_whom_for_what() {
     assert_eq!(done(&world, "status --json").json()["asks"], asks(&world));
     for line in ["status", "lock asks", "lock asks --mine --agent ann", "lock asks --mine --agent bob"] {
         let text = done(&world, line).out;
-        assert!(text.contains(&id) && text.contains("open, due in 10m") && text.contains("tests"), "{line}: {text}");
+        assert!(
+            text.contains(&id) && text.contains("open, due in 10m") && text.contains("tests"),
+            "{line}: {text}"
+        );
     }
     assert_eq!(done(&world, "lock asks --mine --agent cleo").out, "nobody asks for anything\n");
 }
@@ -89,7 +111,10 @@ fn a_released_lock_belongs_to_the_asker_at_once() {
     let waiter = start(&world, "lock acquire a --agent cleo --wait 60s");
     eventually("cleo waits", || world.count("waiter") == 1);
     let answer = done(&world, &format!("lock answer {id} release --agent ann --json")).json();
-    assert_eq!((&answer["ask"]["state"], &answer["granted"][0]["agent"]), (&"released".into(), &"bob".into()));
+    assert_eq!(
+        (&answer["ask"]["state"], &answer["granted"][0]["agent"]),
+        (&"released".into(), &"bob".into())
+    );
     assert_eq!(held(&world), [pair("a", "bob")], "also before those who waited longer");
     done(&world, "lock release a --agent bob");
     assert!(waiter.wait_with_output().unwrap().status.success());
@@ -164,8 +189,12 @@ fn only_the_holder_answers_and_only_the_asker_takes_or_cancels() {
     let world = world();
     let id = ask(&world);
     done(&world, "lock acquire c --agent cleo");
-    for line in ["answer ID release --agent bob", "answer ID defer --agent cleo", "take ID --agent cleo", "cancel ID --agent ann"]
-    {
+    for line in [
+        "answer ID release --agent bob",
+        "answer ID defer --agent cleo",
+        "take ID --agent cleo",
+        "cancel ID --agent ann",
+    ] {
         let answer = run(&world, &format!("lock {}", line.replace("ID", &id)));
         assert!(answer.code == 1 && answer.err.contains("only `"), "{line}: {answer:?}");
     }
@@ -260,7 +289,9 @@ fn whoever_comes_next_after_an_ask_was_due_says_so_exactly_once() {
     let world = world();
     ask_soon(&world);
     until_overdue(&world);
-    for line in ["lock asks", "lock asks --all", "lock ask a --why tests --agent bob", "lock take nope --agent bob"] {
+    for line in
+        ["lock asks", "lock asks --all", "lock ask a --why tests --agent bob", "lock take nope --agent bob"]
+    {
         run(&world, line);
     }
     assert_eq!(events(&world, "ask.overdue").len(), 1);

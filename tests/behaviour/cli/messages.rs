@@ -35,7 +35,20 @@ fn a_message_is_read_once_as_new_and_acknowledged() {
     assert_eq!(fields(&first), ["messages", "next", "unread"]);
     assert_eq!(
         fields(&first["messages"][0]),
-        ["ack_due", "acked_at", "at", "body", "broadcast", "from", "id", "importance", "overdue", "read_at", "thread", "to"]
+        [
+            "ack_due",
+            "acked_at",
+            "at",
+            "body",
+            "broadcast",
+            "from",
+            "id",
+            "importance",
+            "overdue",
+            "read_at",
+            "thread",
+            "to"
+        ]
     );
     assert_eq!((bodies(&first), &first["unread"]), (vec!["hello"], &1.into()));
     assert_eq!(bodies(&done(&world, "msg inbox --unread --agent bob --json").json()), Vec::<&str>::new());
@@ -75,7 +88,11 @@ fn everybody_gets_one_copy_and_a_flood_is_refused() {
     assert!(flood.code == 1 && flood.err.contains("has written to everybody 5 times"), "{flood:?}");
     done(&world, "msg send --to bob still-fine --agent ann");
     assert_eq!(bodies(&done(&world, "msg inbox --agent bob --json").json()).len(), 7);
-    assert_eq!(bodies(&done(&world, "msg inbox --agent ann --json").json()).len(), 0, "no copy for the sender");
+    assert_eq!(
+        bodies(&done(&world, "msg inbox --agent ann --json").json()).len(),
+        0,
+        "no copy for the sender"
+    );
 }
 
 #[test]
@@ -118,7 +135,10 @@ fn who_has_not_acknowledged_in_time_is_shown() {
     done(&world, "msg send --to bob --ack=1ms look --agent ann");
     eventually("it is overdue", || done(&world, "msg overdue").out.contains("look"));
     let overdue = done(&world, "msg overdue --json").json();
-    assert_eq!((&overdue["messages"][0]["to"]["name"], &overdue["messages"][0]["overdue"]), (&"bob".into(), &true.into()));
+    assert_eq!(
+        (&overdue["messages"][0]["to"]["name"], &overdue["messages"][0]["overdue"]),
+        (&"bob".into(), &true.into())
+    );
     done(&world, "msg ack 1 --agent bob");
     assert_eq!(done(&world, "msg overdue --json").json()["messages"], json!([]));
 }
@@ -127,7 +147,8 @@ fn who_has_not_acknowledged_in_time_is_shown() {
 fn hostile_text_stays_text() {
     let world = world();
     let body = "a\u{1b}[31m\n\"quoted\" $(rm -rf .)\tend";
-    let sent: Answer = mala(&world, ["msg", "send", "--to", "bob", "--agent", "ann", body]).output().unwrap().into();
+    let sent: Answer =
+        mala(&world, ["msg", "send", "--to", "bob", "--agent", "ann", body]).output().unwrap().into();
     assert_eq!(sent.code, 0, "{sent:?}");
     assert_eq!(bodies(&done(&world, "msg inbox --agent bob --json").json()), [body]);
     let text = done(&world, "msg inbox --agent bob").out;

@@ -11,7 +11,7 @@ use super::{explain_conflicts, patience, write_locks};
 use crate::context::{Caller, Context, Paths, open};
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
-use crate::refusal::word;
+use crate::refusal::{self, word};
 use crate::ui::{RED, plain, span};
 
 /// Lock files, all or none
@@ -75,7 +75,15 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
             context.ui.answer(&body, |out| write_locks(out, "locked", &locks))?;
             Ok(Code::SUCCESS)
         }
-        Outcome::Refused(refusal) => refused(context, &refusal, patience),
+        Outcome::Refused(refusal) => {
+            refused(context, &refusal, patience)?;
+            for conflict in &refusal.conflicts {
+                if let Some(taken) = refusal::taken(&mut store, &request.party.agent, conflict) {
+                    context.ui.note("taken", RED, &format!("`{}`: {taken}", plain(&conflict.want.target)));
+                }
+            }
+            Ok(Code::from(REFUSED))
+        }
     }
 }
 
@@ -107,7 +115,7 @@ fn say_waiting(context: &Context, patience: Duration, conflicts: &[Conflict]) {
     }
 }
 
-fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> Result<Code, CliError> {
+fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> Result<(), CliError> {
     let ui = &context.ui;
     let (cause, circle) = match &refusal.cause {
         Cause::Held => ("held", None),
@@ -136,5 +144,5 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
             ui.hint("release what others wait for first: mala lock list");
         }
     }
-    Ok(Code::from(REFUSED))
+    Ok(())
 }
