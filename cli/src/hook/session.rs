@@ -11,7 +11,7 @@ use mala_gate::Repo;
 use mala_store::{Agent, EventKind, Party, Store, Which};
 use serde_json::json;
 
-use super::{audit, identity, news};
+use super::{audit, identity, news, waiting};
 use crate::commands::gate::{Question, Subject, verdict};
 use crate::commands::lock::hand_on::hand_on;
 use crate::context::Context;
@@ -125,7 +125,8 @@ impl<'a> Session<'a> {
             Ok(text) if self.call.was_sent_back => text.trim().parse().unwrap_or(0),
             _ => 0,
         };
-        if self.party.issue.is_none() || told >= most {
+        // Whoever waits for others is not sent back: it goes on when it has what it waits for.
+        if self.party.issue.is_none() || told >= most || waiting::is_waiting(self)? {
             return Ok(None);
         }
         let subject = Subject { agent: Some(self.party.agent.clone()), issue: self.party.issue.clone() };

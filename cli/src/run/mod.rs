@@ -3,6 +3,7 @@
 mod gatekeeper;
 mod launcher;
 mod ledger;
+mod parking;
 mod profiles;
 mod prompts;
 mod pulse;
