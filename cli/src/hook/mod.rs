@@ -9,6 +9,7 @@ mod before;
 mod identity;
 mod news;
 mod session;
+mod waiting;
 
 use mala_agents::{Answer, Event, HookCall};
 use mala_core::Scope;

@@ -11,8 +11,9 @@ use mala_gate::Repo;
 use mala_store::{Agent, EventKind, Party, Store, Which};
 use serde_json::json;
 
-use super::{audit, identity, news};
+use super::{audit, identity, news, waiting};
 use crate::commands::gate::{Question, Subject, verdict};
+use crate::commands::lock::hand_on::hand_on;
 use crate::context::Context;
 use crate::error::CliError;
 
@@ -71,8 +72,8 @@ impl<'a> Session<'a> {
         let others = if others.is_empty() { "nobody at the moment".to_owned() } else { others.join(", ") };
         Ok(Answer::Context(format!(
             "You are agent `{}` in a git checkout that other agents share ({others}). A file belongs to the first who writes \
-             it; a refused write names its holder. See who holds what: `mala status`. Queue for a file: `mala lock acquire \
-             FILE --wait 5m`. Commit only your own files: `mala commit -m MESSAGE`. Run tests with `mala test -- COMMAND`. Do \
+             it; a refused write names its holder. See who holds what: `mala status`. Ask for a file: `mala lock ask FILE \
+             --why REASON`; answer those who ask you. Commit only your own files: `mala commit -m MESSAGE`. Run tests with `mala test -- COMMAND`. Do \
              not use git commands that move the whole tree (switch, stash, reset, rebase, clean).",
             self.party.agent
         )))
@@ -94,6 +95,8 @@ impl<'a> Session<'a> {
         if !carries_context(self.call) {
             return Ok(None);
         }
+        // Nobody else may be there to see what has become overdue.
+        self.store.escalate_due()?;
         Ok(news::tell(&self.store.take_notices(&self.party.agent)?))
     }
 
@@ -105,6 +108,9 @@ impl<'a> Session<'a> {
         }
         let finished = self.finished_files()?;
         if !finished.is_empty() {
+            // Whoever asked comes before those who merely wait.
+            let keys: Vec<Key> = finished.iter().filter_map(|want| want.target.file().cloned()).collect();
+            hand_on(self.context, &mut self.store, &self.party.agent, &keys)?;
             self.store.release(&self.party.agent, &Which::These(finished))?;
         }
         Ok(Answer::Continue)
@@ -119,7 +125,8 @@ impl<'a> Session<'a> {
             Ok(text) if self.call.was_sent_back => text.trim().parse().unwrap_or(0),
             _ => 0,
         };
-        if self.party.issue.is_none() || told >= most {
+        // Whoever waits for others is not sent back: it goes on when it has what it waits for.
+        if self.party.issue.is_none() || told >= most || waiting::is_waiting(self)? {
             return Ok(None);
         }
         let subject = Subject { agent: Some(self.party.agent.clone()), issue: self.party.issue.clone() };
