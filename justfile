@@ -21,8 +21,8 @@ fix:
     cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
 # The table in docs/performance.md.
-bench:
-    cargo bench -p mala-tests --bench speed
+bench *what:
+    cargo bench -p mala-tests --bench speed -- {{what}}
 
 # What `mala exec` costs.
 bench-exec:

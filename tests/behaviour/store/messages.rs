@@ -188,7 +188,7 @@ fn a_thread_has_all_its_messages_whoever_they_are_for() {
 }
 
 #[test]
-fn ten_thousand_messages_are_read_page_by_page_each_once_and_quickly() {
+fn ten_thousand_messages_are_read_page_by_page_each_once() {
     let mut table = three();
     send(&mut table, &draft(an("ann"), &[an("bob")], "x"));
     let fill = "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
