@@ -3,6 +3,7 @@
 mod answers;
 mod enforced;
 mod hooks;
+mod negotiate;
 mod recorded;
 mod trust;
 
