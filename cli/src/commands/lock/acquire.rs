@@ -76,13 +76,9 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
             Ok(Code::SUCCESS)
         }
         Outcome::Refused(refusal) => {
-            refused(context, &refusal, patience)?;
-            for conflict in &refusal.conflicts {
-                if let Some(taken) = refusal::taken(&mut store, &request.party.agent, conflict) {
-                    context.ui.note("taken", RED, &format!("`{}`: {taken}", plain(&conflict.want.target)));
-                }
-            }
-            Ok(Code::from(REFUSED))
+            let taken = |conflict: &Conflict| refusal::taken(&mut store, &request.party.agent, conflict);
+            let taken: Vec<String> = refusal.conflicts.iter().filter_map(taken).collect();
+            refused(context, &refusal, &taken, patience)
         }
     }
 }
@@ -115,7 +111,12 @@ fn say_waiting(context: &Context, patience: Duration, conflicts: &[Conflict]) {
     }
 }
 
-fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> Result<(), CliError> {
+fn refused(
+    context: &Context,
+    refusal: &Refusal,
+    taken: &[String],
+    patience: Option<Duration>,
+) -> Result<Code, CliError> {
     let ui = &context.ui;
     let (cause, circle) = match &refusal.cause {
         Cause::Held => ("held", None),
@@ -126,6 +127,7 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
     let body = json!({ "granted": [], "conflicts": conflicts, "cause": cause, "deadlock": circle });
     ui.answer(&body, |_| Ok(()))?;
     explain_conflicts(ui, &refusal.conflicts);
+    taken.iter().for_each(|text| ui.note("taken", RED, text));
     match (&refusal.cause, patience) {
         (Cause::Held, None) => {
             if let Some(conflict) = refusal.conflicts.first() {
@@ -144,5 +146,5 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
             ui.hint("release what others wait for first: mala lock list");
         }
     }
-    Ok(())
+    Ok(Code::from(REFUSED))
 }
