@@ -130,11 +130,12 @@ fn refused(
     taken.iter().for_each(|text| ui.note("taken", RED, text));
     match (&refusal.cause, patience) {
         (Cause::Held, None) => {
-            if let Some(conflict) = refusal.conflicts.first() {
+            let ask = |conflict: &Conflict| {
                 let path = word(&plain(&conflict.want.target));
-                ui.hint(&format!("ask for it: mala lock ask {path} --why REASON"));
-            }
-            ui.hint("queue for it with `--wait 5m`, or see who works on what: mala status");
+                format!("ask for it: mala lock ask {path} --why REASON; ")
+            };
+            let ask = refusal.conflicts.first().map(ask).unwrap_or_default();
+            ui.hint(&format!("{ask}queue for it with `--wait 5m`, or see who works on what: mala status"));
         }
         (Cause::Held, Some(_)) => {
             ui.hint("an agent that holds a named lock does not queue for files: release it first");
