@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use mala_config::Unlocked;
 use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
-use mala_sandbox::{Exit, SandboxError};
+use mala_sandbox::Exit;
 use mala_store::process::{self, Process};
 use mala_store::{Agent, Party, Store, StoreError, Which};
 
@@ -82,9 +83,6 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     };
     let mut store = open(&scope)?;
     join(&mut store, &party)?;
-    if owner.is_some() {
-        end_with(&party.owner);
-    }
     if args.strict {
         settings.enforcement.unlocked = Unlocked::Deny;
     }
@@ -94,9 +92,17 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     let exit = match kernel {
         Ok(_) => {
             let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
+            if owner.is_some() {
+                end_with(&party.owner, Some(desk.socket()));
+            }
             run_enforced(args, context, &scope, &desk, &guard)
         }
-        Err(_) => run_plain(args, context),
+        Err(_) => {
+            if owner.is_some() {
+                end_with(&party.owner, None);
+            }
+            run_plain(args, context)
+        }
     };
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;
@@ -142,10 +148,13 @@ fn watch(guard: &Arc<StoreGuard>, ui: &Ui) {
 }
 
 /// Ends this supervisor, and with it the agent's tree, when the process has ended that the agent works for.
-fn end_with(owner: &Owner) {
-    let owner = owner.clone();
+fn end_with(owner: &Owner, socket: Option<&Path>) {
+    let (owner, socket) = (owner.clone(), socket.map(Path::to_owned));
     thread::spawn(move || {
         process::wait_for_end(&owner);
+        if let Some(socket) = socket {
+            let _ = std::fs::remove_file(socket);
+        }
         std::process::exit(i32::from(REFUSED));
     });
 }
@@ -164,12 +173,9 @@ fn run_enforced(
 
 /// Without the kernel's help: the agent is known, and bound by what it asks for.
 fn run_plain(args: &ExecArgs, context: &Context) -> Result<Exit, CliError> {
-    use std::os::unix::process::ExitStatusExt;
-    let status = command(args, context)
-        .env("MALA_AGENT", args.agent.as_str())
-        .status()
-        .map_err(SandboxError::Start)?;
-    Ok(Exit { code: status.code(), signal: status.signal() })
+    let mut command = command(args, context);
+    command.env("MALA_AGENT", args.agent.as_str());
+    Ok(mala_sandbox::run_unprotected(command)?)
 }
 
 fn command(args: &ExecArgs, context: &Context) -> Command {

@@ -99,6 +99,6 @@ pub use guard::{
 };
 pub use hold::Hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub use linux::{Capture, Held, has_writers, probe, run, writers};
+pub use linux::{Capture, Held, has_writers, probe, run, run_unprotected, take_signals, writers};
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-pub use other::{Capture, Held, has_writers, probe, run, writers};
+pub use other::{Capture, Held, has_writers, probe, run, run_unprotected, take_signals, writers};
