@@ -25,6 +25,7 @@ impl Session<'_> {
             self.task.tell(&message);
             return Err(Errno::ACCESS);
         }
+        self.rules.gate.settle();
         match self.ask(|guard| guard.hold(&start)) {
             Some(hold) => self.rules.gate.matched(self.task, hold)?,
             None => self.rules.gate.unmatched(self.task),
