@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
 use mala_sandbox::Exit;
 use mala_store::process::{self, Process};
 use mala_store::{Agent, Party, Store, StoreError, Which};
+use serde_json::json;
 
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
@@ -25,7 +27,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 ///
 /// Every process the command starts is held to the agent's locks by the kernel, whatever does the writing. A file that
 /// nobody holds is taken by its first writer. When the command ends, its whole process tree ends and its locks are free.
-/// Its exit code is passed on (128 + signal if a signal ended it).
+/// Its exit code is passed on (128 + signal if a signal ended it). With `--json` its output goes to stderr.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   mala exec --agent alice -- claude
@@ -89,6 +91,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings));
     let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings)?);
     watch(&guard, &context.ui);
+    let is_enforced = kernel.is_ok();
     let exit = match kernel {
         Ok(_) => {
             let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
@@ -107,8 +110,9 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;
     }
-    report(context, &party.agent, &guard);
-    Ok(code(exit?))
+    let exit = exit?;
+    report(context, &party, &guard, exit, is_enforced)?;
+    Ok(code(exit))
 }
 
 /// Registers the agent, unless somebody else is running under its name.
@@ -181,12 +185,36 @@ fn run_plain(args: &ExecArgs, context: &Context) -> Result<Exit, CliError> {
 fn command(args: &ExecArgs, context: &Context) -> Command {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]).current_dir(&context.cwd).env_remove("MALA_AGENT");
+    if context.ui.json {
+        // Standard output has room for one document.
+        command.stdout(io::stderr());
+    }
     command
 }
 
 /// What was refused, in one line: the details were said when it happened, and are in the log.
-fn report(context: &Context, agent: &AgentId, guard: &StoreGuard) {
-    let refused = guard.refused();
+fn report(
+    context: &Context,
+    party: &Party,
+    guard: &StoreGuard,
+    exit: Exit,
+    is_enforced: bool,
+) -> Result<(), CliError> {
+    let (agent, refused) = (&party.agent, guard.refused());
+    if context.ui.json {
+        let refused: Vec<_> = refused
+            .iter()
+            .map(|Refused { program, what }| json!({ "program": program, "what": what }))
+            .collect();
+        return context.ui.json_line(&json!({
+            "agent": agent,
+            "issue": party.issue,
+            "enforced": is_enforced,
+            "exit_code": exit.code,
+            "signal": exit.signal,
+            "refused": refused,
+        }));
+    }
     let mut shown: Vec<String> = Vec::new();
     for Refused { program, what } in &refused {
         let line = format!("`{what}` ({program})");
@@ -199,6 +227,7 @@ fn report(context: &Context, agent: &AgentId, guard: &StoreGuard) {
             format!("refused {}: {}; see mala logs list --agent {agent}", refused.len(), shown.join(", "));
         context.ui.note("mala exec", YELLOW, &text);
     }
+    Ok(())
 }
 
 fn code(exit: Exit) -> Code {

@@ -89,9 +89,7 @@ impl Signals {
             }
             let sender =
                 if information.ssi_code == libc::SI_KERNEL { Sender::Kernel } else { Sender::Process };
-            arrivals.extend(
-                u8::try_from(information.ssi_signo).map(|number| Arrival { number, sender }),
-            );
+            arrivals.extend(u8::try_from(information.ssi_signo).map(|number| Arrival { number, sender }));
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::{Exit, SandboxError};
 /// Runs `command` with nobody watching. Signals to this process are passed on, as by [`run`](crate::run); one that was
 /// sent to the whole group reaches the program twice.
 pub fn run_unprotected(mut command: Command) -> Result<Exit, SandboxError> {
-    let signals = Signals::take()
-        .map_err(|source| SandboxError::Prepare { what: "taking over signals", source })?;
+    let signals =
+        Signals::take().map_err(|source| SandboxError::Prepare { what: "taking over signals", source })?;
     let mask = signals.for_program();
     // SAFETY: one system call on memory that was copied with the process.
     unsafe {

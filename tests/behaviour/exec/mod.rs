@@ -1,13 +1,15 @@
 //! `mala exec`: ownership is physical.
 
+mod fallback;
+mod signals;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStdout, Stdio};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 
 use mala_tests::{World, eventually};
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
 
 use crate::cli::{Answer, MALA, done, held, mala, pair};
 
@@ -254,103 +256,6 @@ fn exit_codes_signals_and_streams_pass_through() {
     assert_eq!(missing.code, 2, "{missing:?}");
 }
 
-/// Nothing of an agent is left: no lock, no process, no socket.
-fn assert_nothing_left(world: &World) {
-    assert_eq!(held(world), [pair("held.txt", "other")]);
-    let sockets = fs::read_dir(world.state_dir().join("desk")).unwrap().count();
-    assert_eq!(sockets, 0, "a socket is left");
-    let base = world.base().display().to_string();
-    let is_ours = |entry: &fs::DirEntry| {
-        fs::read(entry.path().join("environ"))
-            .is_ok_and(|text| text.windows(base.len()).any(|part| part == base.as_bytes()))
-    };
-    let left: Vec<_> = fs::read_dir("/proc").unwrap().flatten().filter(is_ours).collect();
-    assert!(left.is_empty(), "processes are left: {left:?}");
-}
-
-const WAIT: &str = "while :; do sleep 0.01; done";
-
-/// Starts an agent in a process group of its own that says `ready` between the two scripts.
-fn ready(world: &World, before: &str, after: &str) -> (Child, BufReader<ChildStdout>) {
-    let script = format!("{before}; echo x > free.txt; echo ready; {after}");
-    let mut agent = mala(world, ["exec", "--agent", "me", "--", "bash", "-c", &script])
-        .process_group(0)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut out = BufReader::new(agent.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
-    (agent, out)
-}
-
-fn pid_of(agent: &Child) -> Pid {
-    Pid::from_raw(i32::try_from(agent.id()).unwrap())
-}
-
-const SIGNALS: [Signal; 6] = [
-    Signal::SIGTERM,
-    Signal::SIGHUP,
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-];
-
-#[test]
-fn signals_to_the_supervisor_reach_the_command_and_nothing_is_left() {
-    let world = world();
-    for signal in SIGNALS {
-        let (mut agent, mut out) = ready(&world, &format!("trap 'echo got it; exit 7' {}", signal as i32), WAIT);
-        kill(pid_of(&agent), signal).unwrap();
-        let mut said = String::new();
-        out.read_to_string(&mut said).unwrap();
-        assert_eq!((agent.wait().unwrap().code(), said.as_str()), (Some(7), "got it\n"), "{signal}");
-        assert_nothing_left(&world);
-    }
-}
-
-#[test]
-fn a_command_that_a_signal_ends_says_so_by_its_code() {
-    let world = world();
-    for signal in SIGNALS {
-        let (mut agent, mut out) = ready(&world, "ulimit -c 0", "echo $$; exec sleep 600");
-        let mut pid = String::new();
-        out.read_line(&mut pid).unwrap();
-        // A shell has its own ways with signals.
-        let program = || fs::read_to_string(format!("/proc/{}/comm", pid.trim())).unwrap_or_default();
-        eventually("it is another program", || program() == "sleep\n");
-        kill(pid_of(&agent), signal).unwrap();
-        assert_eq!(agent.wait().unwrap().code(), Some(128 + signal as i32), "{signal}");
-        assert_nothing_left(&world);
-    }
-}
-
-#[test]
-fn a_signal_to_the_whole_group_reaches_the_command_once() {
-    let world = world();
-    let (mut agent, mut out) =
-        ready(&world, "trap 'echo group' HUP; trap 'echo alone' USR1; trap 'exit 0' USR2", WAIT);
-    let mut heard = || {
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        line
-    };
-    for _ in 0..3 {
-        killpg(pid_of(&agent), Signal::SIGHUP).unwrap();
-        assert_eq!(heard(), "group\n");
-        // A second one of the same kind that was passed on would have come before this one.
-        kill(pid_of(&agent), Signal::SIGUSR1).unwrap();
-        assert_eq!(heard(), "alone\n");
-        kill(pid_of(&agent), Signal::SIGHUP).unwrap();
-        assert_eq!(heard(), "group\n", "and one to the supervisor alone is not mistaken for it");
-    }
-    kill(pid_of(&agent), Signal::SIGUSR2).unwrap();
-    assert_eq!((heard().as_str(), agent.wait().unwrap().code()), ("", Some(0)));
-}
-
 #[test]
 fn one_name_is_one_agent_at_a_time() {
     let world = world();
@@ -430,4 +335,88 @@ fn a_lock_lost_while_the_file_is_open_is_reported_loudly_and_recorded() {
     drop(agent.stdin.take());
     let answer: Answer = agent.wait_with_output().unwrap().into();
     assert!(answer.err.contains("lock lost: `free.txt` is still open in sh"), "{}", answer.err);
+}
+
+#[test]
+fn a_lock_that_is_taken_away_stops_the_next_write_at_once() {
+    let world = world();
+    let mut agent = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c"])
+        .arg("echo first > free.txt; read line; echo second > free.txt || echo refused")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the agent holds the file", || held(&world).contains(&pair("free.txt", "me")));
+    world.sql().execute("DELETE FROM lock WHERE agent = 'me'", []).unwrap();
+    done(&world, "lock acquire free.txt --agent other");
+    agent.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    let answer: Answer = agent.wait_with_output().unwrap().into();
+    assert_eq!((answer.out.as_str(), read(&world, "free.txt").as_str()), ("refused\n", "first\n"));
+    assert!(answer.err.contains("`free.txt` is held by `other`"), "{}", answer.err);
+}
+
+#[test]
+fn every_grant_and_every_refusal_is_an_event_with_its_program() {
+    let world = world();
+    exec(&world, "me", "echo x > free.txt; cp free.txt new.txt; tee held.txt < /dev/null");
+    let events = |kind: &str| {
+        let log = done(&world, &format!("logs list --kind {kind} --agent me --json")).json();
+        let events = log["events"].as_array().unwrap().clone();
+        events
+            .into_iter()
+            .map(|event| (event["path"].clone(), event["detail"].to_string()))
+            .collect::<Vec<_>>()
+    };
+    let has = |kind: &str, path: &str, program: &str| {
+        let events = events(kind);
+        let found = events.iter().any(|(at, detail)| at == path && detail.contains(program));
+        assert!(found, "`{kind}` of {path} by {program}: {events:?}");
+    };
+    has("lock.acquired", "free.txt", "written by sh");
+    has("lock.acquired", "new.txt", "written by cp");
+    has("write.refused", "held.txt", "tee");
+}
+
+#[test]
+fn json_is_one_document_when_the_command_has_ended() {
+    let world = world();
+    let script = "echo printed; echo x > held.txt; exit 3";
+    let answer: Answer =
+        mala(&world, ["exec", "--json", "--agent", "me", "--issue", "bd-1", "--", "sh", "-c", script])
+            .output()
+            .unwrap()
+            .into();
+    let expected = serde_json::json!({
+        "agent": "me", "issue": "bd-1", "enforced": true, "exit_code": 3, "signal": null,
+        "refused": [{"program": "sh", "what": "held.txt"}],
+    });
+    assert_eq!((answer.code, answer.json()), (3, expected));
+    assert!(answer.err.contains("printed\n"), "{}", answer.err);
+}
+
+#[test]
+fn an_ordinary_user_is_protected_as_well_as_root() {
+    const NOBODY: &str = "65534";
+    let world = world();
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return; // then all of these tests have shown it
+    }
+    // A folder of root's own may be all that leads to the program.
+    let program = world.base().join("mala");
+    let prepared = Command::new("sh")
+        .args(["-c", "cp \"$1\" \"$2/mala\" && chown -R 65534:65534 \"$2\"", "sh", MALA])
+        .arg(world.base())
+        .status();
+    assert!(prepared.unwrap().success());
+    let script = "id -u; echo mine > free.txt; echo new > new.txt; echo mine > held.txt";
+    let mut command = world.command("setpriv");
+    command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(&program);
+    command.args(["exec", "--agent", "me", "--require-kernel", "--", "sh", "-c", script]);
+    let answer: Answer = command.output().unwrap().into();
+    assert!(answer.out == "65534\n" && answer.code != 0, "{answer:?}");
+    assert!(answer.err.contains("`held.txt` is held by `other`"), "{}", answer.err);
+    let files = ["held.txt", "free.txt", "new.txt"].map(|path| read(&world, path));
+    assert_eq!(files, ["theirs\n", "mine\n", "new\n"]);
+    assert_eq!(fs::metadata(world.root().join("new.txt")).unwrap().uid().to_string(), NOBODY);
 }
