@@ -115,8 +115,7 @@ impl Task {
         let tid = libc::pid_t::try_from(self.tid).map_err(|_too_big| Errno::SRCH)?;
         let count = pieces.len() as libc::c_ulong;
         // SAFETY: `local` describes `into`; the other addresses are only used in the other process.
-        let length =
-            unsafe { libc::process_vm_readv(tid, &raw const local, 1, pieces.as_ptr(), count, 0) };
+        let length = unsafe { libc::process_vm_readv(tid, &raw const local, 1, pieces.as_ptr(), count, 0) };
         match usize::try_from(length) {
             Ok(0) => Err(Errno::FAULT),
             Ok(length) => Ok(length),
