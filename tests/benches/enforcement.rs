@@ -4,7 +4,7 @@
 //! waits for work and times it, so the start of `mala exec`, which an agent pays once, is not part of the ratios: it has
 //! a line of its own. The places take turns, and a ratio is the median of those of single rounds.
 //!
-//! Names of the work to measure can be given as arguments.
+//! Names of the work to measure can be given as arguments. `BENCH_DIR` is where it is done, `BENCH_CARGO` another cargo.
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on stdout")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on says where")]
@@ -59,7 +59,7 @@ fn ratios(bench: &mut Bench) {
     bench.ratio("git status, 20,000 files", 41, "git status --short", 1.05);
     bench.ratio("reading 20,000 files", 31, "grep -rc nothing-of-the-kind tree || true", 1.2);
     bench.ratio("git commit of one file", 41, "date +%N > one; git add one; git commit -qm one", 1.05);
-    let cargo = "cd crate && touch src/main.rs && cargo build -q --offline";
+    let cargo = "cd crate && touch src/main.rs && ${BENCH_CARGO:-cargo} build -q --offline";
     bench.ratio("cargo build of a small crate", 21, cargo, 1.05);
     let make = format!(
         "rm -rf ignored/new; mkdir -p ignored/new; python3 -Sc 'for i in range({FILES}): open(f\"ignored/new/{{i}}\", \"w\").close()'"
@@ -224,7 +224,8 @@ fn prepare(root: &Path) {
     fs::write(root.join("crate/Cargo.toml"), manifest).unwrap();
     fs::write(root.join("crate/src/main.rs"), "fn main() {\n    println!(\"small\");\n}\n").unwrap();
     let setup = "git init -q; git config user.name b; git config user.email b@example.invalid; \
-                 git config gc.auto 0; git add .; git commit -qm all; cd crate && cargo build -q --offline";
+                 git config gc.auto 0; git add .; git commit -qm all; \
+                 cd crate && ${BENCH_CARGO:-cargo} build -q --offline";
     assert!(Command::new("sh").args(["-ec", setup]).current_dir(root).status().unwrap().success());
 }
 
