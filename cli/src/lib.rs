@@ -56,6 +56,10 @@ struct Global {
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if matches!(cli.command, Command::Exec(_)) {
+        // Signals are for the command it runs. Before any thread is there that would be ended by them.
+        mala_sandbox::take_signals();
+    }
     // Clients go on if their hook fails in any way but this one.
     let failure = if matches!(cli.command, Command::Hook(_)) { Some(commands::hook::DENIED) } else { None };
     let code = match desk::supervisor_of(&cli.command) {

@@ -79,8 +79,8 @@
 //! - An existing hard link outside the tree to a file inside can be written in a race, if a program knows it and swaps
 //!   names at the right moment. The sandbox never lets a program make such a link.
 //! - As root it holds, but root has ways to change files without naming them: run agents as an ordinary user.
-//! - Output that a program leaves in its pipe when a signal kills it may be overtaken by what its parent prints next, while
-//!   it is copied into a log. On kernels that tell no exit status through a handle (Linux 6.15 does), the status of a
+//! - The last lines of a program whose output is copied into a log may be overtaken by what its parent prints itself
+//!   right after its end. On kernels that tell no exit status through a handle (Linux 6.15 does), the status of a
 //!   program that is collected at once can be missing.
 //! - A call that a signal interrupts before the broker has received it fails with `EINTR` in programs that asked for
 //!   that. It has not run, and running it again is right.
@@ -99,6 +99,6 @@ pub use guard::{
 };
 pub use hold::Hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub use linux::{Capture, Held, has_writers, probe, run, writers};
+pub use linux::{Capture, Held, has_writers, probe, run, run_unprotected, take_signals, writers};
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-pub use other::{Capture, Held, has_writers, probe, run, writers};
+pub use other::{Capture, Held, has_writers, probe, run, run_unprotected, take_signals, writers};

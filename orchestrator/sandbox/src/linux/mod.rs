@@ -18,10 +18,13 @@ mod resolve;
 mod signals;
 mod supervisor;
 mod task;
+mod unprotected;
 mod zones;
 
 pub use capture::Capture;
 pub use drain::{has_writers, writers};
 pub use gate::Held;
 pub use probe::probe;
+pub use signals::take_signals;
 pub use supervisor::run;
+pub use unprotected::run_unprotected;
