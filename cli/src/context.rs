@@ -9,6 +9,7 @@ use std::sync::Arc;
 use mala_config::{Loaded, Override, Settings, Sources, user_file};
 use mala_core::claim::Reading;
 use mala_core::{AgentId, IssueId, Mode, Owner, Scope, Want};
+use mala_logs::telemetry::spans::Span;
 use mala_store::process::{self, Process};
 use mala_store::{Party, Store, StoreError, Which};
 
@@ -66,6 +67,11 @@ impl Context {
         let Some(me) = Process::find(std::process::id()) else { return Ok(None) };
         let above: Vec<Owner> = me.ancestors().map(|process| process.owner()).collect();
         Ok(store.session_among(&above)?)
+    }
+
+    /// What happens here is told a collector as a part of this.
+    pub(crate) fn span(&self) -> Span {
+        self.supervised.as_ref().map_or_else(Span::current, |supervised| supervised.guard.turns().span())
     }
 
     /// The process on whose behalf a supervisor acts; its end ends all waiting.

@@ -3,6 +3,7 @@
 //! Each command is one file in [`commands`]: its arguments, then what it does. Commands call the libraries and turn
 //! results into text or JSON; they contain no rules of their own.
 
+mod claim;
 mod commands;
 mod context;
 #[cfg_attr(not(target_os = "linux"), path = "desk_elsewhere.rs")]

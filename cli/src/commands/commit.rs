@@ -6,12 +6,13 @@ use clap::Args;
 use mala_core::{IssueId, Scope};
 use mala_gate::commit::{self, GitHooks, Request, Selection};
 use mala_gate::evidence::Who;
-use mala_gate::{Ownership, Repo, RepoPath};
+use mala_gate::{EvidenceId, Ownership, Repo, RepoPath};
 use mala_store::Party;
 use mala_store::process::{self, ProcessTable};
 use serde_json::json;
 
 use super::whoami::Identity;
+use crate::claim;
 use crate::context::{Caller, Context, open};
 use crate::desk;
 use crate::error::{CliError, Code};
@@ -50,20 +51,28 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         who: who.clone(),
         selection: selection(args, context, &scope)?,
         message: message(args, context)?,
-        evidence: Vec::new(),
         owner: process::current(),
     };
     let made = commit::commit(&repo, &*ownership, &GitHooks, &request)?;
     let files: Vec<String> = made.files.iter().map(ToString::to_string).collect();
-    let body = json!({ "commit": made.id.as_str(), "branch": made.branch, "files": files, "agent": who.agent, "issue": who.issue });
+    let body = json!({ "commit": made.id.as_str(), "branch": made.branch, "files": files, "agent": who.agent, "issue": who.issue,
+        "evidence": made.evidence, "fences": made.fences });
     context.ui.answer(&body, |out| {
         writeln!(out, "committed {} with {} of `{}`:", made.id.short(), count(files.len()), who.agent)?;
-        files.iter().try_for_each(|file| writeln!(out, "  {}", plain(file)))
+        files.iter().try_for_each(|file| writeln!(out, "  {}", plain(file)))?;
+        match made.evidence.as_slice() {
+            [] => Ok(()),
+            proofs => writeln!(out, "tested as it is: {}", list(proofs)),
+        }
     })?;
     if let Some(trouble) = made.after_hook {
         context.ui.warning(&format!("the commit stands, but the hook after it failed: {trouble}"));
     }
     Ok(Code::SUCCESS)
+}
+
+fn list(proofs: &[EvidenceId]) -> String {
+    proofs.iter().map(EvidenceId::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn count(files: usize) -> String {
@@ -81,6 +90,7 @@ fn committer(
         None => {
             let mut store = open(scope)?;
             let Party { agent, issue, run, .. } = args.caller.party(context, &mut store, None, None)?;
+            let issue = if issue.is_some() { issue } else { claim::issue_of(&mut store, &agent)? };
             (Who { agent, issue, run }, Box::new(StoreOwnership::new(store)))
         }
     };

@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread;
@@ -7,10 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use mala_config::Unlocked;
 use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
+use mala_logs::telemetry::spans;
 use mala_sandbox::{Exit, SandboxError};
 use mala_store::process::{self, Process};
 use mala_store::{Agent, Party, Store, StoreError, Which};
 
+use crate::claim;
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
 use crate::enforce::{Lost, Refused, StoreGuard, TurnRules, Turns, jail};
@@ -82,13 +85,15 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     };
     let mut store = open(&scope)?;
     join(&mut store, &party)?;
+    claim::note(&mut store, &scope, &party)?;
     if owner.is_some() {
         end_with(&party.owner);
     }
     if args.strict {
         settings.enforcement.unlocked = Unlocked::Deny;
     }
-    let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings));
+    let session = spans::agent(&party.agent, &profile(args));
+    let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
     let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings)?);
     watch(&guard, &context.ui);
     let exit = match kernel {
@@ -98,11 +103,21 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
         }
         Err(_) => run_plain(args, context),
     };
+    guard.turns().settle();
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;
     }
     report(context, &party.agent, &guard);
-    Ok(code(exit?))
+    let exit = exit?;
+    spans::ended(&session, exit.code, exit.signal);
+    guard.turns().end_span();
+    Ok(code(exit))
+}
+
+/// What kind of agent it is: nobody knows more than the program's name here.
+fn profile(args: &ExecArgs) -> String {
+    let program = Path::new(&args.command[0]).file_name().unwrap_or_default();
+    program.to_string_lossy().into_owned()
 }
 
 /// Registers the agent, unless somebody else is running under its name.

@@ -14,15 +14,18 @@ use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recor
 use mala_gate::runner::{self, Task, Tee};
 use mala_gate::snapshot::{Carried, How, Snapshot};
 use mala_gate::{Ownership, Repo};
-use mala_logs::telemetry::spans;
+use mala_logs::telemetry::{metrics, spans};
 use mala_store::process::Process;
 use mala_store::{EventKind, Outcome, Party, Request, Store, Wait, process};
 use serde_json::json;
 
 use super::commit::desk_identity;
+use crate::claim;
 use crate::context::{Caller, Context, open};
 use crate::desk;
-use crate::enforce::{TurnRules, command_line, no_turn, waiting_for, want};
+use crate::enforce::{
+    Announcement, TurnRules, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
+};
 use crate::error::{CliError, Code};
 use crate::ownership::{DeskOwnership, StoreOwnership};
 use crate::ui::YELLOW;
@@ -53,7 +56,7 @@ pub(crate) struct TestArgs {
     #[arg(long, value_name = "DURATION", conflicts_with = "isolated")]
     wait: Option<String>,
     /// Tell the supervisor that the process that asks becomes a test next
-    #[arg(long, hide = true, conflicts_with_all = ["wait", "isolated", "command"])]
+    #[arg(long, hide = true, conflicts_with_all = ["isolated", "command"])]
     announce: bool,
     /// The snapshot that the test runs in
     #[arg(long, hide = true, value_name = "FOLDER")]
@@ -66,6 +69,11 @@ pub(crate) struct TestArgs {
 impl TestArgs {
     pub(crate) fn is_announcement(&self) -> bool {
         self.announce
+    }
+
+    /// How long it is ready to wait, if it said so.
+    fn longest(&self) -> Result<Option<Duration>, CliError> {
+        Ok(self.wait.as_deref().map(parse_duration).transpose()?)
     }
 }
 
@@ -85,7 +93,9 @@ fn announce(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let Some(supervised) = &context.supervised else {
         return Err(CliError::usage("only a process of an agent's tree can announce a test"));
     };
-    supervised.guard.turns().announce(supervised.pid, args.snapshot.clone());
+    let longest = args.longest()?;
+    let announcement = Announcement { snapshot: args.snapshot.clone(), longest };
+    supervised.guard.turns().announce(supervised.pid, announcement);
     Ok(Code::SUCCESS)
 }
 
@@ -95,6 +105,9 @@ fn become_test(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code
     let mut announcement = ["mala", "test", "--announce"].map(OsString::from).to_vec();
     if let Some(snapshot) = &args.snapshot {
         announcement.extend(["--snapshot".into(), snapshot.clone().into_os_string()]);
+    }
+    if let Some(wait) = &args.wait {
+        announcement.extend(["--wait".into(), wait.into()]);
     }
     let code = desk::ask_for(socket, announcement.into_iter())?;
     if code != Code::SUCCESS {
@@ -121,6 +134,9 @@ fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code,
     };
     if let Some(snapshot) = &snapshot {
         command.arg("--snapshot").arg(snapshot.root()).current_dir(snapshot.place(&context.cwd));
+    }
+    if let Some(wait) = &args.wait {
+        command.args(["--wait", wait]);
     }
     command.arg("--").args(&args.command);
     if context.ui.json {
@@ -180,27 +196,33 @@ fn unsupervised(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
     let mut store = open(&scope)?;
-    let mut party = args.caller.party(context, &mut store, None, args.issue.clone())?;
-    party.owner = process::current();
-    party.supervised = true;
+    let mut session = args.caller.party(context, &mut store, None, args.issue.clone())?;
+    if session.issue.is_none() {
+        session.issue = claim::issue_of(&mut store, &session.agent)?;
+    }
+    // The name belongs to whoever tests; what runs now lives with this process.
+    store.register(&session)?;
+    claim::note(&mut store, &scope, &session)?;
+    let party = Party { owner: process::current(), supervised: true, ..session };
     let who = Who { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
+    let names = if args.isolated { Vec::new() } else { mutexes_of(&args.command, &settings) };
+    let span = spans::test(names.first(), &lossy(&args.command)).entered();
     let evidence = if args.isolated {
         let snapshot = snapshot(context, &scope, &who, &StoreOwnership::new(open(&scope)?))?;
         let place = snapshot.place(&context.cwd);
         run(args, context, &party, Run { repo: snapshot.repo(), place: &place, mutex: None })?
     } else {
-        let locks = take_turn(args, context, &mut store, &party, &settings)?;
-        let mutex = locks.iter().find_map(|lock| match &lock.target {
-            mala_core::Target::Name(name) => Some(name.clone()),
-            _ => None,
-        });
+        let locks = take_turn(args, context, &mut store, &party, &settings, names)?;
+        let (granted, mutex) = (Instant::now(), mutexes(&locks).next().cloned());
         let repo = Repo::new(scope);
         let ran = run(args, context, &party, Run { repo: &repo, place: &context.cwd, mutex });
+        mutexes(&locks).for_each(|name| metrics().mutex_hold(name, granted.elapsed()));
         for lock in &locks {
             store.release_one(lock)?;
         }
         ran?
     };
+    spans::ended(&span, evidence.exit_code, evidence.signal);
     if context.ui.json {
         context.ui.json_line(&evidence)?;
     }
@@ -227,6 +249,15 @@ pub(crate) fn carried(settings: &Settings) -> Vec<Carried> {
     shared.chain(settings.isolated.copy.iter().cloned().map(folder(How::Copied))).collect()
 }
 
+/// The mutexes that a command needs: at least the one of all tests.
+fn mutexes_of(command: &[OsString], settings: &Settings) -> Vec<LockName> {
+    let mut names = TurnRules::from(settings).names(command);
+    if names.is_empty() {
+        names.push(LockName::test());
+    }
+    names
+}
+
 /// Waits for the mutexes of the command. Below a command that holds one, there is nothing to wait for.
 fn take_turn(
     args: &TestArgs,
@@ -234,28 +265,29 @@ fn take_turn(
     store: &mut Store,
     party: &Party,
     settings: &Settings,
+    names: Vec<LockName>,
 ) -> Result<Vec<Lock>, CliError> {
-    let rules = TurnRules::from(settings);
-    let longest = args.wait.as_deref().map(parse_duration).transpose()?.unwrap_or(rules.longest);
-    let mut names = rules.names(&args.command);
-    if names.is_empty() {
-        names.push(LockName::test());
-    }
+    let longest = args.longest()?.unwrap_or(settings.test.wait);
     if is_inside_a_test(store)? {
         return Ok(Vec::new());
     }
     let request = Request {
         party: party.clone(),
         wants: names.into_iter().map(want).collect(),
-        ttl: rules.ttl,
+        ttl: settings.lock.ttl,
         reason: Some(command_line(&args.command)),
     };
     let wait = Wait { longest, on_behalf_of: None, remind_every: Some(Duration::from_secs(30)) };
+    let targets: Vec<String> = request.wants.iter().map(|want| want.target.to_string()).collect();
+    let waiting = spans::lock_wait(&party.agent, &targets.join(", ")).entered();
+    let began = Instant::now();
     let outcome = store.reserve_or_wait(&request, wait, |conflicts| {
         if let Some(text) = waiting_for(conflicts) {
             context.ui.note("mala", YELLOW, &text);
         }
     })?;
+    drop(waiting);
+    count_wait(&outcome, began.elapsed());
     match outcome {
         Outcome::Granted(locks) => Ok(locks),
         Outcome::Refused(refusal) => Err(CliError::refused(no_turn(&refusal.cause, longest))),
@@ -288,16 +320,10 @@ fn run(args: &TestArgs, context: &Context, party: &Party, run: Run<'_>) -> Resul
     let mut store = open(&scope)?;
     let command = command_line(&args.command);
     let detail = json!({ "command": command, "evidence": recording.id() });
-    store.register(party)?;
     store.record_fact(party, EventKind::TestStarted, None, &detail)?;
     let log = recording.output_log().to_path_buf();
     let task = Task { argv: &args.command, cwd: run.place, log: &log };
     let (mut out, mut err) = (answer_stream(context), context.ui.err());
-    let _span = spans::test(
-        &LockName::test(),
-        &args.command.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>(),
-    )
-    .entered();
     let ended: Ended =
         runner::run(&task, &mut Tee { out: &mut *out, err: &mut *err }).map_err(CliError::usage)?;
     let evidence = recording.finish(ended, &StoreOwnership::new(open(&scope)?)).map_err(CliError::failed)?;

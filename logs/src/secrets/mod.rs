@@ -11,6 +11,8 @@ mod shape;
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use name::is_secret;
 
 const MASK: &str = "***";
@@ -21,6 +23,20 @@ pub fn mask(text: &str) -> Cow<'_, str> {
         Some(masked) => Cow::Owned(masked),
         None => text,
     })
+}
+
+/// Masks secrets in every text of a JSON value.
+pub fn mask_json(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(masked) = mask(text) {
+                *text = masked;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(mask_json),
+        Value::Object(fields) => fields.values_mut().for_each(mask_json),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// The arguments of a command with secrets replaced by `***`. Seeing them one by one, it also knows where a value ends

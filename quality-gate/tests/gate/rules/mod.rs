@@ -82,7 +82,6 @@ impl Desk {
             who: Who { agent: agent(name), issue: None, run: None },
             selection: Selection::Owned,
             message: message.into(),
-            evidence: Vec::new(),
             owner: owner(1),
         };
         commit(&self.w.repo(), &self.locks, &GitHooks, &request).unwrap().id
