@@ -12,10 +12,10 @@ use mala_config::{Settings, parse_duration};
 use mala_core::{IssueId, Lock, LockName, Scope, Timestamp};
 use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recording, Who};
 use mala_gate::runner::{self, Task, Tee};
-use mala_gate::snapshot::{Carried, How, Snapshot};
+use mala_gate::snapshot::{self, Carried, How, Snapshot};
 use mala_gate::{Ownership, Repo};
 use mala_logs::telemetry::{metrics, spans};
-use mala_store::process::Process;
+use mala_store::process::{Process, ProcessTable};
 use mala_store::{EventKind, Outcome, Party, Request, Store, Wait, process};
 use serde_json::json;
 
@@ -239,6 +239,8 @@ fn snapshot(
     let settings = context.settings(scope, Vec::new())?;
     let carried = carried(&settings);
     let repo = Repo::new(scope.clone());
+    // What killed tests left behind goes first.
+    snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     Snapshot::of_agent(&repo, ownership, &who.agent, &process::current(), &carried).map_err(CliError::failed)
 }
 
