@@ -1,6 +1,7 @@
 //! The gate, commits and set-up, as a user meets them: nothing is accepted on trust.
 
 mod claims;
+mod elsewhere;
 mod records;
 mod telemetry;
 mod transcripts;

@@ -56,7 +56,7 @@ pub(crate) struct TestArgs {
     #[arg(long, value_name = "DURATION", conflicts_with = "isolated")]
     wait: Option<String>,
     /// Tell the supervisor that the process that asks becomes a test next
-    #[arg(long, hide = true, conflicts_with_all = ["isolated", "command"])]
+    #[arg(long, hide = true, conflicts_with = "isolated")]
     announce: bool,
     /// The snapshot that the test runs in
     #[arg(long, hide = true, value_name = "FOLDER")]
@@ -88,13 +88,23 @@ pub(crate) fn cmd_test(args: &TestArgs, context: &Context) -> Result<Code, CliEr
     }
 }
 
-/// Notes, in the supervisor, that the process that asked becomes a test.
+/// Notes, in the supervisor, that the process that asked becomes a test. If it would not wait for long, it gets its turn
+/// now or not at all, and can say so itself.
 fn announce(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let Some(supervised) = &context.supervised else {
         return Err(CliError::usage("only a process of an agent's tree can announce a test"));
     };
-    let longest = args.longest()?;
-    let announcement = Announcement { snapshot: args.snapshot.clone(), longest };
+    let mut announcement = Announcement { snapshot: args.snapshot.clone(), locks: Vec::new() };
+    if let Some(longest) = args.longest()?
+        && let Some(process) = Process::find(supervised.pid)
+    {
+        let scope = context.scope()?;
+        let settings = context.settings(&scope, Vec::new())?;
+        let party = Party { owner: process.owner(), supervised: true, ..supervised.party.clone() };
+        let queue = Queue { party: &party, process: &process, longest, ttl: settings.lock.ttl };
+        let names = mutexes_of(&args.command, &settings);
+        announcement.locks = queue.wait(context, &mut open(&scope)?, &args.command, names)?;
+    }
     supervised.guard.turns().announce(supervised.pid, announcement);
     Ok(Code::SUCCESS)
 }
@@ -109,6 +119,8 @@ fn become_test(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code
     if let Some(wait) = &args.wait {
         announcement.extend(["--wait".into(), wait.into()]);
     }
+    announcement.push("--".into());
+    announcement.extend(args.command.iter().cloned());
     let code = desk::ask_for(socket, announcement.into_iter())?;
     if code != Code::SUCCESS {
         return Ok(code);
@@ -148,8 +160,12 @@ fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code,
     // The snapshot must be there until the supervisor has looked at it once more.
     let evidence = recorded(&scope, &who, started)?;
     drop(snapshot);
-    if context.ui.json {
-        context.ui.json_line(&evidence)?;
+    match evidence {
+        Some(evidence) if context.ui.json => context.ui.json_line(&evidence)?,
+        // Its turn did not come, or it could not be started; it has said so.
+        None if !status.success() => {}
+        None => return Err(CliError::failed("the run was not recorded")),
+        Some(_) => {}
     }
     Ok(code_of(status))
 }
@@ -167,7 +183,7 @@ impl AsOwned for io::Stderr {
 }
 
 /// The record that the supervisor has made of the agent's last run.
-fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Evidence, CliError> {
+fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Option<Evidence>, CliError> {
     let began = Instant::now();
     loop {
         let mut newest = None;
@@ -182,10 +198,8 @@ fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Evidence, CliE
             )
             .map_err(CliError::failed)?;
         match newest {
-            Some(evidence) if evidence.started_at >= since => return Ok(evidence),
-            _ if began.elapsed() > LONGEST_RECORDING => {
-                return Err(CliError::failed("the run was not recorded"));
-            }
+            Some(evidence) if evidence.started_at >= since => return Ok(Some(evidence)),
+            _ if began.elapsed() > LONGEST_RECORDING => return Ok(None),
             _ => thread::sleep(Duration::from_millis(10)),
         }
     }
@@ -212,7 +226,11 @@ fn unsupervised(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
         let place = snapshot.place(&context.cwd);
         run(args, context, &party, Run { repo: snapshot.repo(), place: &place, mutex: None })?
     } else {
-        let locks = take_turn(args, context, &mut store, &party, &settings, names)?;
+        let longest = args.longest()?.unwrap_or(settings.test.wait);
+        let process =
+            Process::find(std::process::id()).ok_or_else(|| CliError::failed("this process is not found"))?;
+        let queue = Queue { party: &party, process: &process, longest, ttl: settings.lock.ttl };
+        let locks = queue.wait(context, &mut store, &args.command, names)?;
         let (granted, mutex) = (Instant::now(), mutexes(&locks).next().cloned());
         let repo = Repo::new(scope);
         let ran = run(args, context, &party, Run { repo: &repo, place: &context.cwd, mutex });
@@ -260,46 +278,55 @@ fn mutexes_of(command: &[OsString], settings: &Settings) -> Vec<LockName> {
     names
 }
 
-/// Waits for the mutexes of the command. Below a command that holds one, there is nothing to wait for.
-fn take_turn(
-    args: &TestArgs,
-    context: &Context,
-    store: &mut Store,
-    party: &Party,
-    settings: &Settings,
-    names: Vec<LockName>,
-) -> Result<Vec<Lock>, CliError> {
-    let longest = args.longest()?.unwrap_or(settings.test.wait);
-    if is_inside_a_test(store)? {
-        return Ok(Vec::new());
-    }
-    let request = Request {
-        party: party.clone(),
-        wants: names.into_iter().map(want).collect(),
-        ttl: settings.lock.ttl,
-        reason: Some(command_line(&args.command)),
-    };
-    let wait = Wait { longest, on_behalf_of: None, remind_every: Some(Duration::from_secs(30)) };
-    let targets: Vec<String> = request.wants.iter().map(|want| want.target.to_string()).collect();
-    let waiting = spans::lock_wait(&party.agent, &targets.join(", ")).entered();
-    let began = Instant::now();
-    let outcome = store.reserve_or_wait(&request, wait, |conflicts| {
-        if let Some(text) = waiting_for(conflicts) {
-            context.ui.note("mala", YELLOW, &text);
-        }
-    })?;
-    drop(waiting);
-    count_wait(&outcome, began.elapsed());
-    match outcome {
-        Outcome::Granted(locks) => Ok(locks),
-        Outcome::Refused(refusal) => Err(CliError::refused(no_turn(&refusal.cause, longest))),
-    }
+/// A wait for a turn.
+struct Queue<'a> {
+    party: &'a Party,
+    /// The process that waits.
+    process: &'a Process,
+    longest: Duration,
+    ttl: Duration,
 }
 
-fn is_inside_a_test(store: &mut Store) -> Result<bool, CliError> {
-    let Some(me) = Process::find(std::process::id()) else { return Ok(false) };
-    let above: Vec<_> = me.ancestors().map(|ancestor| ancestor.owner()).collect();
-    Ok(store.locks()?.iter().any(|lock| lock.is_named() && above.contains(&lock.owner)))
+impl Queue<'_> {
+    /// Waits for the mutexes of the command. Below a command that holds one, there is nothing to wait for.
+    fn wait(
+        &self,
+        context: &Context,
+        store: &mut Store,
+        command: &[OsString],
+        names: Vec<LockName>,
+    ) -> Result<Vec<Lock>, CliError> {
+        if self.is_inside_a_test(store)? {
+            return Ok(Vec::new());
+        }
+        let request = Request {
+            party: self.party.clone(),
+            wants: names.into_iter().map(want).collect(),
+            ttl: self.ttl,
+            reason: Some(command_line(command)),
+        };
+        let (longest, asker) = (self.longest, context.asker_process());
+        let wait = Wait { longest, on_behalf_of: asker, remind_every: Some(Duration::from_secs(30)) };
+        let targets: Vec<String> = request.wants.iter().map(|want| want.target.to_string()).collect();
+        let span = context.span().in_scope(|| spans::lock_wait(&self.party.agent, &targets.join(", ")));
+        let began = Instant::now();
+        let outcome = store.reserve_or_wait(&request, wait, |conflicts| {
+            if let Some(text) = waiting_for(conflicts) {
+                context.ui.note("mala", YELLOW, &text);
+            }
+        })?;
+        drop(span);
+        count_wait(&outcome, began.elapsed());
+        match outcome {
+            Outcome::Granted(locks) => Ok(locks),
+            Outcome::Refused(refusal) => Err(CliError::refused(no_turn(&refusal.cause, longest))),
+        }
+    }
+
+    fn is_inside_a_test(&self, store: &mut Store) -> Result<bool, CliError> {
+        let above: Vec<_> = self.process.ancestors().map(|ancestor| ancestor.owner()).collect();
+        Ok(store.locks()?.iter().any(|lock| lock.is_named() && above.contains(&lock.owner)))
+    }
 }
 
 /// One run of a command.

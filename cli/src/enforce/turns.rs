@@ -68,8 +68,8 @@ impl TurnRules {
 pub(crate) struct Announcement {
     /// The snapshot that it runs in.
     pub(crate) snapshot: Option<PathBuf>,
-    /// How long it is ready to wait for its turn.
-    pub(crate) longest: Option<Duration>,
+    /// The mutexes that it has already: it waited for them itself, because it would not wait for long.
+    pub(crate) locks: Vec<Lock>,
 }
 
 type Announced = Arc<Mutex<HashMap<u32, Announcement>>>;
@@ -164,7 +164,6 @@ impl Turns {
     pub(crate) fn of(&self, start: &Start<'_>) -> Option<Turn> {
         let announced = self.announced.lock().ok().and_then(|announced| announced.get(&start.pid).cloned());
         let mut names = self.rules.names(start.args);
-        let longest = announced.as_ref().and_then(|said| said.longest).unwrap_or(self.rules.longest);
         let folder = announced.as_ref().and_then(|said| said.snapshot.as_deref());
         let snapshot = folder.and_then(|folder| self.snapshot(folder));
         if snapshot.is_some() {
@@ -183,11 +182,11 @@ impl Turns {
                 ttl: self.rules.ttl,
                 reason: Some(command_line(start.args)),
             },
-            longest,
+            longest: self.rules.longest,
             announced: self.announced.clone(),
             running: self.running.clone(),
             argv: start.args.to_vec(),
-            locks: Vec::new(),
+            locks: announced.map(|said| said.locks).unwrap_or_default(),
             granted: None,
             recording: None,
             capture: None,
@@ -252,7 +251,8 @@ impl Turn {
         self.request.party.supervised = true;
         self.running.settle();
         let mut store = Store::open(&self.scope)?;
-        if self.request.wants.is_empty() {
+        if self.request.wants.is_empty() || !self.locks.is_empty() {
+            self.granted = (!self.locks.is_empty()).then(Instant::now);
             self.begin(held, &mut store);
             return Ok(Ruling::Allow);
         }

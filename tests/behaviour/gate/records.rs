@@ -179,3 +179,37 @@ fn secrets_in_arguments_and_environment_are_in_no_log() {
         assert!(!is_there, "{}", entry.path().display());
     }
 }
+
+#[test]
+fn a_run_in_a_snapshot_counts_for_the_folder_it_stands_for_also_in_a_linked_worktree() {
+    let world = world();
+    let linked = world.base().join("linked");
+    world.git(&["worktree", "add", "-q", linked.to_str().unwrap(), "-b", "side"]);
+    let script = format!(
+        "mkdir sub; echo x > sub/new.txt; cd sub; mala test --isolated -- check-all {QUIET}; \
+         mala commit -m 'bd-1: x' {QUIET}; mala gate check --json"
+    );
+    let mut command = mala(&world, ["exec", "--agent", "ann", "--issue", "bd-1", "--", "sh", "-c", &script]);
+    let answer = with_path(&world, command.current_dir(&linked));
+    assert_eq!((answer.code, failed(&answer)), (0, Vec::new()), "{answer:?}");
+    let record = &records(&world)[0];
+    assert_eq!(record["isolated"], true);
+    assert_eq!(record["cwd"], json!(linked.canonicalize().unwrap().join("sub")));
+}
+
+#[test]
+fn what_a_killed_isolated_test_leaves_is_gone_after_the_next_one() {
+    let world = world();
+    let snapshots = || fs::read_dir(world.scope().work_dir().join("snapshots")).map_or(0, Iterator::count);
+    let mut killed =
+        mala(&world, ["test", "--agent", "ann", "--isolated", "--", "sleep", "600"]).spawn().unwrap();
+    mala_tests::eventually("it has made its snapshot", || {
+        done(&world, "logs list --kind test.started --json").json()["events"].as_array().unwrap().len() == 1
+    });
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert_eq!(snapshots(), 1);
+    let next =
+        with_path(&world, &mut mala(&world, ["test", "--agent", "bob", "--isolated", "--", "check-all"]));
+    assert_eq!((next.code, snapshots()), (0, 0), "{next:?}");
+}

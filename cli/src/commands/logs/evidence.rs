@@ -146,11 +146,13 @@ pub(super) struct Checked {
     pub(super) outcome: Result<Verified, ChainError>,
 }
 
-/// Checks the log of evidence, then those of all runs in the order of their names.
+/// Checks the log of evidence, that of reruns, then those of all runs in the order of their names.
 pub(super) fn verify_all(scope: &Scope) -> Vec<Checked> {
     let evidence = EvidenceLog::of(scope);
-    let mut paths = vec![evidence.path().to_owned()];
+    let mut paths = vec![evidence.path().to_owned(), evidence.path().with_file_name("reruns.jsonl")];
     paths.extend(run_logs(&super::runs::folder(scope)));
+    let is_there = |path: &PathBuf| path.exists() || path.with_extension("head").exists();
+    paths.retain(|path| is_there(path) || path == evidence.path());
     paths.into_iter().map(|path| Checked { outcome: verify(&path), path }).collect()
 }
 
