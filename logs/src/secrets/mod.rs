@@ -86,6 +86,16 @@ mod tests {
     }
 
     #[test]
+    fn every_text_of_a_json_value_is_masked() {
+        let mut value =
+            serde_json::json!({"what": "TOKEN=abc make", "list": [1, {"why": "--password=x"}], "n": null});
+        mask_json(&mut value);
+        let masked =
+            serde_json::json!({"what": "TOKEN=*** make", "list": [1, {"why": "--password=***"}], "n": null});
+        assert_eq!(value, masked);
+    }
+
+    #[test]
     fn values_of_telling_names_are_masked() {
         check(&[
             ("API_KEY=abc123 cargo test", "API_KEY=*** cargo test"),

@@ -213,3 +213,29 @@ fn what_a_killed_isolated_test_leaves_is_gone_after_the_next_one() {
         with_path(&world, &mut mala(&world, ["test", "--agent", "bob", "--isolated", "--", "check-all"]));
     assert_eq!((next.code, snapshots()), (0, 0), "{next:?}");
 }
+
+#[test]
+fn runs_are_listed_and_shown_and_their_logs_are_chained_too() {
+    let batch = crate::run::Batch::new("echo work > \"$id.txt\"; tested; commit work");
+    batch.issue("proj-1", &[]);
+    assert_eq!(batch.command(&[]).output().unwrap().status.code(), Some(0));
+    let world = &batch.world;
+    let runs = done(world, "logs list runs --json").json()["runs"].clone();
+    let (run, attempt) = (&runs[0], &runs[0]["attempts"][0]);
+    assert_eq!((runs.as_array().unwrap().len(), &run["state"]), (1, &"ended".into()));
+    assert_eq!((&attempt["issue"], &attempt["state"]), (&"proj-1".into(), &"done".into()), "{run}");
+    let id = run["id"].as_str().unwrap();
+    assert!(done(world, "logs list runs").out.contains(&format!("{id}  ended     proj-1")));
+    let shown = done(world, &format!("logs show {id} --json")).json();
+    let names: Vec<_> =
+        shown["events"].as_array().unwrap().iter().map(|event| event["event"].clone()).collect();
+    assert_eq!((names.first(), names.last()), (Some(&json!("run_started")), Some(&json!("run_ended"))));
+    assert_eq!(verify(world).json()["logs"], 2, "evidence and the run");
+    let log = run["log"].as_str().unwrap();
+    let text = fs::read_to_string(log).unwrap();
+    fs::write(log, text.replacen("\"max_agents\":", "\"max_agents\" :", 1)).unwrap();
+    let answer = verify(world);
+    assert_eq!((answer.code, &answer.json()["file"], &answer.json()["line"]), (1, &json!(log), &json!(1)));
+    fs::remove_file(log).unwrap();
+    assert_eq!(verify(world).code, 1, "a log that is gone is missed");
+}
