@@ -12,7 +12,7 @@ use mala_config::{Settings, parse_duration};
 use mala_core::{IssueId, Lock, LockName, Scope, Timestamp};
 use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recording, Who};
 use mala_gate::runner::{self, Task, Tee};
-use mala_gate::snapshot::{self, Carried, How, Snapshot};
+use mala_gate::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
 use mala_gate::{Ownership, Repo};
 use mala_logs::telemetry::{metrics, spans};
 use mala_store::process::{Process, ProcessTable};
@@ -259,7 +259,11 @@ fn snapshot(
     let repo = Repo::new(scope.clone());
     // What killed tests left behind goes first.
     snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
-    Snapshot::of_agent(&repo, ownership, &who.agent, &process::current(), &carried).map_err(CliError::failed)
+    let made = Snapshot::of_agent(&repo, ownership, &who.agent, &process::current(), &carried);
+    made.map_err(|error| match error {
+        SnapshotError::Unborn | SnapshotError::Carry(CarryError::Outside(_)) => CliError::usage(error),
+        error => CliError::failed(error),
+    })
 }
 
 /// The folders that a snapshot gets besides tracked files.

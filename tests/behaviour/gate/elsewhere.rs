@@ -26,6 +26,11 @@ fn on_a_fresh_clone_a_rerun_judges_a_pushed_commit() {
     assert!(again.out.contains("passed in a clean snapshot of the commit (on "), "{}", again.out);
     let bad = gate("HEAD", "bd-8", &["--rerun"]);
     assert_eq!((bad.code, failed(&bad)), (1, vec!["command".to_owned()]), "{bad:?}");
+    fs::write(clone.join("mala.toml"), "").unwrap();
+    let nothing = gate("HEAD", "bd-8", &["--rerun"]);
+    assert_eq!(nothing.code, 2, "what proves nothing is not accepted: {nothing:?}");
+    fs::remove_file(clone.join("mala.toml")).unwrap();
+    world.git(&["-C", clone.to_str().unwrap(), "checkout", "-q", "--", "."]);
     let wrong = gate("HEAD", "bd-9", &["--rerun"]);
     assert!(failed(&wrong).contains(&"issue-id".to_owned()), "{wrong:?}");
 }

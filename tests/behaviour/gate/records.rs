@@ -151,9 +151,15 @@ fn every_way_to_damage_the_log_is_found_at_its_first_line_and_proves_nothing() {
         fs::write(log(&world), attack(&text)).unwrap();
         let answer = verify(&world);
         assert_eq!((answer.code, &answer.json()["line"]), (1, &line.into()), "{what}: {answer:?}");
+        assert!(answer.err.contains("mv '") && answer.err.contains("evidence.broken'"), "{what}: {answer:?}");
         let script = "mala commit -m 'bd-1: x' > /dev/null; mala gate check --json";
         let answer = agent(&world, "ann", "bd-1", script);
         assert!(failed(&answer).contains(&"evidence-log".to_owned()), "{what}: {answer:?}");
+        // As it says: put aside, everything goes on.
+        let folder = world.state_dir().join("evidence");
+        fs::rename(&folder, folder.with_extension("broken")).unwrap();
+        agent(&world, "ann", "bd-1", &format!("check-all {QUIET}"));
+        assert_eq!((verify(&world).code, records(&world).len()), (0, 1), "{what}");
     }
 }
 

@@ -106,17 +106,33 @@ fn session(world: &World, transcript: &Path) -> Answer {
     with_path(world, command.arg(file).arg(transcript).env_remove("MALA_AGENT"))
 }
 
-#[test]
-fn a_sessions_own_transcript_is_found_by_what_its_hooks_told() {
-    let world = world();
-    accept_transcripts(&world);
-    let path = claude(&world, "session.jsonl");
+/// Where a session will write its transcript, whose times are filled in when they are known.
+fn draft(world: &World) -> PathBuf {
+    let path = claude(world, "session.jsonl");
     let draft = fs::read_to_string(&path).unwrap();
     let time = draft.split("\"timestamp\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
     fs::write(world.base().join("session.jsonl.draft"), draft.replace(&time, "AT")).unwrap();
     fs::remove_file(&path).unwrap();
-    let answer = session(&world, &path);
-    let first = Answer { out: answer.out.lines().next().unwrap().to_owned(), ..answer };
+    path
+}
+
+/// The first verdict that a session was given.
+fn first(answer: Answer) -> Answer {
+    Answer { out: answer.out.lines().next().unwrap().to_owned(), ..answer }
+}
+
+#[test]
+fn by_default_a_sessions_own_transcript_does_not_count() {
+    let world = world();
+    let answer = first(session(&world, &draft(&world)));
+    assert_eq!((answer.code, failed(&answer)), (1, vec!["command".to_owned()]), "{answer:?}");
+}
+
+#[test]
+fn a_sessions_own_transcript_is_found_by_what_its_hooks_told() {
+    let world = world();
+    accept_transcripts(&world);
+    let first = first(session(&world, &draft(&world)));
     assert_eq!((first.code, failed(&first)), (0, Vec::new()), "{first:?}");
     assert!(checks(&first).iter().any(|(name, status)| name == "command" && status == "pass"));
     assert!(first.err.contains("an agent cannot name its own transcript"), "{}", first.err);

@@ -109,6 +109,10 @@ fn rerun(context: &Context, repo: &Repo, settings: &Settings, verdict: Verdict) 
         return Err(CliError::refused("an agent cannot have its tests rerun outside of its own tree")
             .hint("run them in a snapshot: mala test --isolated -- COMMAND"));
     }
+    if settings.required().is_empty() {
+        return Err(CliError::usage("there is nothing to rerun: no command is required")
+            .hint("name some in mala.toml: [validate] commands = [\"cargo test\"], or choose a preset"));
+    }
     let Some(commit) = verdict.commit.clone() else { return Ok(verdict) };
     let (commands, carried, owner) =
         (settings.required(), super::super::test::carried(settings), process::current());

@@ -140,6 +140,11 @@ pub(super) fn output(record: &Evidence) -> Result<Vec<u8>, CliError> {
     fs::read(path).map_err(|error| CliError::failed(format!("cannot read `{}`: {error}", plain(path))))
 }
 
+/// Where all evidence lies.
+pub(super) fn folder(scope: &Scope) -> PathBuf {
+    EvidenceLog::of(scope).path().parent().map(Path::to_owned).unwrap_or_default()
+}
+
 /// A log that was checked.
 pub(super) struct Checked {
     pub(super) path: PathBuf,

@@ -4,6 +4,7 @@ mod evidence;
 mod runs;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -269,7 +270,8 @@ fn write_whole(out: &mut dyn Write, event: &Event) -> io::Result<()> {
 
 fn cmd_verify(context: &Context) -> Result<Code, CliError> {
     let (mut lines, mut torn, mut logs) = (0_u64, 0, 0_u64);
-    for checked in evidence::verify_all(&context.scope()?) {
+    let scope = context.scope()?;
+    for checked in evidence::verify_all(&scope) {
         match checked.outcome {
             Ok(Verified { lines: found, torn: parts, .. }) => {
                 lines += found;
@@ -280,7 +282,7 @@ fn cmd_verify(context: &Context) -> Result<Code, CliError> {
                 let body = json!({ "intact": false, "file": broken.file, "line": broken.line, "why": broken.to_string() });
                 context.ui.answer(&body, |_| Ok(()))?;
                 context.ui.note("broken", RED, &broken.to_string());
-                context.ui.hint("what stands from there on proves nothing: run the tests again");
+                context.ui.hint(&remedy(&scope, &checked.path));
                 return Ok(Code::from(REFUSED));
             }
             Err(error) => {
@@ -300,4 +302,16 @@ fn cmd_verify(context: &Context) -> Result<Code, CliError> {
         }
     })?;
     Ok(Code::SUCCESS)
+}
+
+/// What to do about a log that is broken. Nothing mends one: it would prove nothing any more.
+fn remedy(scope: &Scope, log: &Path) -> String {
+    let folder = evidence::folder(scope);
+    if !log.starts_with(&folder) {
+        return "the log of that run cannot be relied on; others are not concerned".to_owned();
+    }
+    let folder = folder.display();
+    format!(
+        "evidence counts for nothing until the log is put aside: mv '{folder}' '{folder}.broken'; then run the tests again"
+    )
 }
