@@ -28,6 +28,10 @@ bench *what:
 bench-exec:
     cargo bench -p mala-tests --bench enforcement
 
+# What the gate, the test mutex and snapshots cost.
+bench-gate:
+    cargo bench -p mala-tests --bench gate
+
 # Install into ~/.cargo/bin, with the manual pages.
 install:
     cargo install --path cli --locked

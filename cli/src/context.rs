@@ -9,6 +9,7 @@ use std::sync::Arc;
 use mala_config::{Loaded, Override, Settings, Sources, user_file};
 use mala_core::claim::Reading;
 use mala_core::{AgentId, IssueId, Mode, Owner, Scope, Want};
+use mala_logs::telemetry::spans::Span;
 use mala_store::process::{self, Process};
 use mala_store::{Party, Session, Store, StoreError, Which};
 
@@ -64,6 +65,11 @@ impl Context {
             return Ok(Some(party.clone()));
         }
         Ok(sessions_above(store)?.into_iter().next().map(|session| session.party))
+    }
+
+    /// What happens here is told a collector as a part of this.
+    pub(crate) fn span(&self) -> Span {
+        self.supervised.as_ref().map_or_else(Span::current, |supervised| supervised.guard.turns().span())
     }
 
     /// The process on whose behalf a supervisor acts; its end ends all waiting.

@@ -154,6 +154,7 @@ fn serve(mut stream: UnixStream, party: Party, guard: Arc<StoreGuard>) {
     let code = match Cli::try_parse_from(args) {
         // Nothing but the store is served: other commands would run out here with rights that the tree does not have.
         Ok(cli) if cli.command.needs_store() => {
+            guard.turns().settle();
             let supervised = Supervised { party, asker, pid, guard };
             cli.run(here, |json| Ui::for_client(json, streams), Some(supervised))
         }

@@ -4,6 +4,7 @@
 //! results into text or JSON; they contain no rules of their own.
 
 mod background;
+mod claim;
 mod commands;
 mod context;
 #[cfg_attr(not(target_os = "linux"), path = "desk_elsewhere.rs")]

@@ -4,7 +4,6 @@
 //! types. Nothing here prints.
 
 pub mod chain;
-pub mod journal;
 pub mod secrets;
 pub mod telemetry;
 

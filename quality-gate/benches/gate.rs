@@ -207,7 +207,6 @@ fn commit_of_one_file_among_20_000(bencher: Bencher<'_, '_>) {
             who: who(),
             selection: Selection::Paths(vec![path]),
             message: "change".into(),
-            evidence: Vec::new(),
             owner: owner(),
         };
         commit(&repo, &All, &GitHooks, &request).unwrap();

@@ -1,5 +1,11 @@
 //! The gate, commits and set-up, as a user meets them: nothing is accepted on trust.
 
+mod claims;
+mod elsewhere;
+mod records;
+mod telemetry;
+mod transcripts;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;

@@ -205,3 +205,81 @@ fn whoever_runs_a_test_is_refused_files_at_once_instead_of_waiting_for_them() {
         answer.err
     );
 }
+
+#[test]
+fn mutexes_with_names_of_their_own_are_apart_from_each_other() {
+    let world = world();
+    world.write(
+        "mala.toml",
+        "[test]\ncommands = [\"tester\"]\n[mutex.db]\ncommands = [\"other-tester run\"]\n",
+    );
+    let gate = world.base().join("gate");
+    let hold = |agent: &str, script: &str| {
+        let mut held = command(&world, agent, script);
+        held.env("GATE", &gate).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let log = || fs::read_to_string(world.base().join("log")).unwrap_or_default();
+    let first = hold("first", "tester first");
+    eventually("the first one runs", || log().contains("begin first"));
+    let second = hold("second", "other-tester run second");
+    eventually("both run, each under its own mutex", || log().contains("begin run"));
+    let third = start(&world, "third", "other-tester run third");
+    eventually("the third waits for the second", || waiting(&world) == 1);
+    let mutexes = done(&world, "status --json").json()["mutexes"].clone();
+    let db = mutexes.as_array().unwrap().iter().find(|mutex| mutex["name"] == "db").unwrap().clone();
+    assert_eq!((&db["holder"], &db["queue"]), (&"second".into(), &serde_json::json!(["third"])));
+    fs::write(&gate, "").unwrap();
+    for child in [first, second, third] {
+        assert_eq!(end(child).code, 0);
+    }
+}
+
+#[test]
+fn a_wait_for_a_turn_can_be_bounded() {
+    let world = world();
+    let gate = world.base().join("gate");
+    let mut first = command(&world, "first", "tester first");
+    let first = first.env("GATE", &gate).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the first one runs", || fs::read_to_string(world.base().join("log")).is_ok());
+    let tester = world.base().join("tester");
+    let late: Answer = mala(&world, ["test", "--agent", "late", "--wait", "200ms", "--"])
+        .arg(&tester)
+        .env("LOG", world.base().join("log"))
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(late.code, 1, "{late:?}");
+    assert!(late.err.contains("its turn did not come within"), "{}", late.err);
+    let inside =
+        end(start(&world, "second", &format!("{MALA} test --wait 200ms -- tester second; echo code $?")));
+    assert!(inside.err.contains("its turn did not come within"), "{inside:?}");
+    assert!(inside.out.contains("code 1\n"), "{inside:?}");
+    assert_eq!(waiting(&world), 0, "nobody is left in the queue");
+    fs::write(&gate, "").unwrap();
+    assert_eq!(end(first).code, 0);
+    assert_eq!(intervals(&world).len(), 1, "neither of them ran");
+}
+
+#[test]
+fn a_killed_mala_takes_its_test_and_its_turn_with_it() {
+    let world = world();
+    let (gate, log) = (world.base().join("never"), world.base().join("log"));
+    let mut first = mala(&world, ["test", "--agent", "first", "--"])
+        .arg(world.base().join("tester"))
+        .arg("first")
+        .env("LOG", &log)
+        .env("GATE", &gate)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the first one runs", || fs::read_to_string(&log).is_ok());
+    let second = start(&world, "second", "tester second");
+    eventually("the second waits", || waiting(&world) == 1);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(end(second).code, 0);
+    fs::write(&gate, "").unwrap();
+    let ran: Vec<String> = intervals(&world).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(ran, ["second"], "what was killed did not go on");
+}

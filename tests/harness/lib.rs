@@ -6,6 +6,7 @@
 
 pub mod ask;
 pub mod clients;
+pub mod collector;
 pub mod fakes;
 pub mod invariants;
 pub mod model;

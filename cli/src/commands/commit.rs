@@ -7,13 +7,14 @@ use clap::Args;
 use mala_core::{IssueId, Key, Scope};
 use mala_gate::commit::{self, GitHooks, Request, Selection};
 use mala_gate::evidence::Who;
-use mala_gate::{Ownership, Repo, RepoPath};
+use mala_gate::{EvidenceId, Ownership, Repo, RepoPath};
 use mala_store::Party;
 use mala_store::process::{self, ProcessTable};
 use serde_json::json;
 
 use super::lock::{self, hand_on::HandedOn};
 use super::whoami::Identity;
+use crate::claim;
 use crate::context::{Caller, Context, open};
 use crate::desk;
 use crate::error::{CliError, Code};
@@ -52,7 +53,6 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         who: who.clone(),
         selection: selection(args, context, &scope)?,
         message: message(args, context)?,
-        evidence: Vec::new(),
         owner: process::current(),
     };
     let made = commit::commit(&repo, &*ownership, &GitHooks, &request)?;
@@ -65,11 +65,14 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
     });
     let body = json!({
         "commit": made.id.as_str(), "branch": made.branch, "files": files, "agent": who.agent, "issue": who.issue,
-        "handed_on": handed,
+        "evidence": made.evidence, "fences": made.fences, "handed_on": handed,
     });
     context.ui.answer(&body, |out| {
         writeln!(out, "committed {} with {} of `{}`:", made.id.short(), count(files.len()), who.agent)?;
         files.iter().try_for_each(|file| writeln!(out, "  {}", plain(file)))?;
+        if !made.evidence.is_empty() {
+            writeln!(out, "tested as it is: {}", list(&made.evidence))?;
+        }
         handed.iter().try_for_each(|HandedOn { path, agent }| {
             writeln!(out, "`{}` belongs to `{}` now, who asked for it", plain(path), plain(agent))
         })
@@ -102,6 +105,10 @@ fn hand_on(
     serde_json::from_slice(&answer).map_err(CliError::failed)
 }
 
+fn list(proofs: &[EvidenceId]) -> String {
+    proofs.iter().map(EvidenceId::as_str).collect::<Vec<_>>().join(", ")
+}
+
 fn count(files: usize) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
@@ -117,6 +124,7 @@ fn committer(
         None => {
             let mut store = open(scope)?;
             let Party { agent, issue, run, .. } = args.caller.party(context, &mut store, None, None)?;
+            let issue = if issue.is_some() { issue } else { claim::issue_of(&mut store, &agent)? };
             (Who { agent, issue, run }, Box::new(StoreOwnership::new(store)))
         }
     };

@@ -9,12 +9,14 @@ use std::time::Duration;
 use clap::Args;
 use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
+use mala_logs::telemetry::spans;
 use mala_sandbox::Exit;
 use mala_store::process::{self, Process};
 use mala_store::{Agent, Party, Store, StoreError, Which};
 use serde_json::json;
 
 use crate::background::{Background, Task};
+use crate::claim;
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
 use crate::enforce::{Lost, Refused, StoreGuard, TurnRules, Turns, jail};
@@ -86,10 +88,12 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     };
     let mut store = open(&scope)?;
     join(&mut store, &party)?;
+    claim::note(&mut store, &scope, &party)?;
     if args.strict {
         settings.enforcement.unlocked = Unlocked::Deny;
     }
-    let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings));
+    let session = spans::agent(&party.agent, &profile(args));
+    let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
     let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings)?);
     let beside = beside(&scope, &party, &settings, &guard, &context.ui);
     let is_enforced = kernel.is_ok();
@@ -109,12 +113,21 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
         }
     };
     drop(beside);
+    guard.turns().settle();
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;
     }
     let exit = exit?;
+    spans::ended(&session, exit.code, exit.signal);
+    guard.turns().end_span();
     report(context, &party, &guard, exit, is_enforced)?;
     Ok(code(exit))
+}
+
+/// What kind of agent it is: nobody knows more than the program's name here.
+fn profile(args: &ExecArgs) -> String {
+    let program = Path::new(&args.command[0]).file_name().unwrap_or_default();
+    program.to_string_lossy().into_owned()
 }
 
 /// Registers the agent, unless somebody else is running under its name.

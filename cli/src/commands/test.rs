@@ -12,17 +12,20 @@ use mala_config::{Settings, parse_duration};
 use mala_core::{IssueId, Lock, LockName, Scope, Timestamp};
 use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recording, Who};
 use mala_gate::runner::{self, Task, Tee};
-use mala_gate::snapshot::{Carried, How, Snapshot};
+use mala_gate::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
 use mala_gate::{Ownership, Repo};
-use mala_logs::telemetry::spans;
-use mala_store::process::Process;
+use mala_logs::telemetry::{metrics, spans};
+use mala_store::process::{Process, ProcessTable};
 use mala_store::{EventKind, Outcome, Party, Request, Store, Wait, process};
 use serde_json::json;
 
 use super::commit::desk_identity;
+use crate::claim;
 use crate::context::{Caller, Context, open};
 use crate::desk;
-use crate::enforce::{TurnRules, command_line, no_turn, waiting_for, want};
+use crate::enforce::{
+    Announcement, TurnRules, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
+};
 use crate::error::{CliError, Code};
 use crate::ownership::{DeskOwnership, StoreOwnership};
 use crate::ui::YELLOW;
@@ -53,7 +56,7 @@ pub(crate) struct TestArgs {
     #[arg(long, value_name = "DURATION", conflicts_with = "isolated")]
     wait: Option<String>,
     /// Tell the supervisor that the process that asks becomes a test next
-    #[arg(long, hide = true, conflicts_with_all = ["wait", "isolated", "command"])]
+    #[arg(long, hide = true, conflicts_with = "isolated")]
     announce: bool,
     /// The snapshot that the test runs in
     #[arg(long, hide = true, value_name = "FOLDER")]
@@ -66,6 +69,11 @@ pub(crate) struct TestArgs {
 impl TestArgs {
     pub(crate) fn is_announcement(&self) -> bool {
         self.announce
+    }
+
+    /// How long it is ready to wait, if it said so.
+    fn longest(&self) -> Result<Option<Duration>, CliError> {
+        Ok(self.wait.as_deref().map(parse_duration).transpose()?)
     }
 }
 
@@ -80,12 +88,24 @@ pub(crate) fn cmd_test(args: &TestArgs, context: &Context) -> Result<Code, CliEr
     }
 }
 
-/// Notes, in the supervisor, that the process that asked becomes a test.
+/// Notes, in the supervisor, that the process that asked becomes a test. If it would not wait for long, it gets its turn
+/// now or not at all, and can say so itself.
 fn announce(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let Some(supervised) = &context.supervised else {
         return Err(CliError::usage("only a process of an agent's tree can announce a test"));
     };
-    supervised.guard.turns().announce(supervised.pid, args.snapshot.clone());
+    let mut announcement = Announcement { snapshot: args.snapshot.clone(), locks: Vec::new() };
+    if let Some(longest) = args.longest()?
+        && let Some(process) = Process::find(supervised.pid)
+    {
+        let scope = context.scope()?;
+        let settings = context.settings(&scope, Vec::new())?;
+        let party = Party { owner: process.owner(), supervised: true, ..supervised.party.clone() };
+        let queue = Queue { party: &party, process: &process, longest, ttl: settings.lock.ttl };
+        let names = mutexes_of(&args.command, &settings);
+        announcement.locks = queue.wait(context, &mut open(&scope)?, &args.command, names)?;
+    }
+    supervised.guard.turns().announce(supervised.pid, announcement);
     Ok(Code::SUCCESS)
 }
 
@@ -96,6 +116,11 @@ fn become_test(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code
     if let Some(snapshot) = &args.snapshot {
         announcement.extend(["--snapshot".into(), snapshot.clone().into_os_string()]);
     }
+    if let Some(wait) = &args.wait {
+        announcement.extend(["--wait".into(), wait.into()]);
+    }
+    announcement.push("--".into());
+    announcement.extend(args.command.iter().cloned());
     let code = desk::ask_for(socket, announcement.into_iter())?;
     if code != Code::SUCCESS {
         return Ok(code);
@@ -122,6 +147,9 @@ fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code,
     if let Some(snapshot) = &snapshot {
         command.arg("--snapshot").arg(snapshot.root()).current_dir(snapshot.place(&context.cwd));
     }
+    if let Some(wait) = &args.wait {
+        command.args(["--wait", wait]);
+    }
     command.arg("--").args(&args.command);
     if context.ui.json {
         // The answer has standard output for itself.
@@ -132,8 +160,12 @@ fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code,
     // The snapshot must be there until the supervisor has looked at it once more.
     let evidence = recorded(&scope, &who, started)?;
     drop(snapshot);
-    if context.ui.json {
-        context.ui.json_line(&evidence)?;
+    match evidence {
+        Some(evidence) if context.ui.json => context.ui.json_line(&evidence)?,
+        // Its turn did not come, or it could not be started; it has said so.
+        None if !status.success() => {}
+        None => return Err(CliError::failed("the run was not recorded")),
+        Some(_) => {}
     }
     Ok(code_of(status))
 }
@@ -151,7 +183,7 @@ impl AsOwned for io::Stderr {
 }
 
 /// The record that the supervisor has made of the agent's last run.
-fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Evidence, CliError> {
+fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Option<Evidence>, CliError> {
     let began = Instant::now();
     loop {
         let mut newest = None;
@@ -166,10 +198,8 @@ fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Evidence, CliE
             )
             .map_err(CliError::failed)?;
         match newest {
-            Some(evidence) if evidence.started_at >= since => return Ok(evidence),
-            _ if began.elapsed() > LONGEST_RECORDING => {
-                return Err(CliError::failed("the run was not recorded"));
-            }
+            Some(evidence) if evidence.started_at >= since => return Ok(Some(evidence)),
+            _ if began.elapsed() > LONGEST_RECORDING => return Ok(None),
             _ => thread::sleep(Duration::from_millis(10)),
         }
     }
@@ -180,27 +210,37 @@ fn unsupervised(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
     let mut store = open(&scope)?;
-    let mut party = args.caller.party(context, &mut store, None, args.issue.clone())?;
-    party.owner = process::current();
-    party.supervised = true;
+    let mut session = args.caller.party(context, &mut store, None, args.issue.clone())?;
+    if session.issue.is_none() {
+        session.issue = claim::issue_of(&mut store, &session.agent)?;
+    }
+    // The name belongs to whoever tests; what runs now lives with this process.
+    store.register(&session)?;
+    claim::note(&mut store, &scope, &session)?;
+    let party = Party { owner: process::current(), supervised: true, ..session };
     let who = Who { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
+    let names = if args.isolated { Vec::new() } else { mutexes_of(&args.command, &settings) };
+    let span = spans::test(names.first(), &lossy(&args.command)).entered();
     let evidence = if args.isolated {
         let snapshot = snapshot(context, &scope, &who, &StoreOwnership::new(open(&scope)?))?;
         let place = snapshot.place(&context.cwd);
         run(args, context, &party, Run { repo: snapshot.repo(), place: &place, mutex: None })?
     } else {
-        let locks = take_turn(args, context, &mut store, &party, &settings)?;
-        let mutex = locks.iter().find_map(|lock| match &lock.target {
-            mala_core::Target::Name(name) => Some(name.clone()),
-            _ => None,
-        });
+        let longest = args.longest()?.unwrap_or(settings.test.wait);
+        let process =
+            Process::find(std::process::id()).ok_or_else(|| CliError::failed("this process is not found"))?;
+        let queue = Queue { party: &party, process: &process, longest, ttl: settings.lock.ttl };
+        let locks = queue.wait(context, &mut store, &args.command, names)?;
+        let (granted, mutex) = (Instant::now(), mutexes(&locks).next().cloned());
         let repo = Repo::new(scope);
         let ran = run(args, context, &party, Run { repo: &repo, place: &context.cwd, mutex });
+        mutexes(&locks).for_each(|name| metrics().mutex_hold(name, granted.elapsed()));
         for lock in &locks {
             store.release_one(lock)?;
         }
         ran?
     };
+    spans::ended(&span, evidence.exit_code, evidence.signal);
     if context.ui.json {
         context.ui.json_line(&evidence)?;
     }
@@ -217,7 +257,13 @@ fn snapshot(
     let settings = context.settings(scope, Vec::new())?;
     let carried = carried(&settings);
     let repo = Repo::new(scope.clone());
-    Snapshot::of_agent(&repo, ownership, &who.agent, &process::current(), &carried).map_err(CliError::failed)
+    // What killed tests left behind goes first.
+    snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
+    let made = Snapshot::of_agent(&repo, ownership, &who.agent, &process::current(), &carried);
+    made.map_err(|error| match error {
+        SnapshotError::Unborn | SnapshotError::Carry(CarryError::Outside(_)) => CliError::usage(error),
+        error => CliError::failed(error),
+    })
 }
 
 /// The folders that a snapshot gets besides tracked files.
@@ -227,45 +273,64 @@ pub(crate) fn carried(settings: &Settings) -> Vec<Carried> {
     shared.chain(settings.isolated.copy.iter().cloned().map(folder(How::Copied))).collect()
 }
 
-/// Waits for the mutexes of the command. Below a command that holds one, there is nothing to wait for.
-fn take_turn(
-    args: &TestArgs,
-    context: &Context,
-    store: &mut Store,
-    party: &Party,
-    settings: &Settings,
-) -> Result<Vec<Lock>, CliError> {
-    let rules = TurnRules::from(settings);
-    let longest = args.wait.as_deref().map(parse_duration).transpose()?.unwrap_or(rules.longest);
-    let mut names = rules.names(&args.command);
+/// The mutexes that a command needs: at least the one of all tests.
+fn mutexes_of(command: &[OsString], settings: &Settings) -> Vec<LockName> {
+    let mut names = TurnRules::from(settings).names(command);
     if names.is_empty() {
         names.push(LockName::test());
     }
-    if is_inside_a_test(store)? {
-        return Ok(Vec::new());
-    }
-    let request = Request {
-        party: party.clone(),
-        wants: names.into_iter().map(want).collect(),
-        ttl: rules.ttl,
-        reason: Some(command_line(&args.command)),
-    };
-    let wait = Wait { longest, on_behalf_of: None, remind_every: Some(Duration::from_secs(30)) };
-    let outcome = store.reserve_or_wait(&request, wait, |conflicts| {
-        if let Some(text) = waiting_for(conflicts) {
-            context.ui.note("mala", YELLOW, &text);
-        }
-    })?;
-    match outcome {
-        Outcome::Granted(locks) => Ok(locks),
-        Outcome::Refused(refusal) => Err(CliError::refused(no_turn(&refusal.cause, longest))),
-    }
+    names
 }
 
-fn is_inside_a_test(store: &mut Store) -> Result<bool, CliError> {
-    let Some(me) = Process::find(std::process::id()) else { return Ok(false) };
-    let above: Vec<_> = me.ancestors().map(|ancestor| ancestor.owner()).collect();
-    Ok(store.locks()?.iter().any(|lock| lock.is_named() && above.contains(&lock.owner)))
+/// A wait for a turn.
+struct Queue<'a> {
+    party: &'a Party,
+    /// The process that waits.
+    process: &'a Process,
+    longest: Duration,
+    ttl: Duration,
+}
+
+impl Queue<'_> {
+    /// Waits for the mutexes of the command. Below a command that holds one, there is nothing to wait for.
+    fn wait(
+        &self,
+        context: &Context,
+        store: &mut Store,
+        command: &[OsString],
+        names: Vec<LockName>,
+    ) -> Result<Vec<Lock>, CliError> {
+        if self.is_inside_a_test(store)? {
+            return Ok(Vec::new());
+        }
+        let request = Request {
+            party: self.party.clone(),
+            wants: names.into_iter().map(want).collect(),
+            ttl: self.ttl,
+            reason: Some(command_line(command)),
+        };
+        let (longest, asker) = (self.longest, context.asker_process());
+        let wait = Wait { longest, on_behalf_of: asker, remind_every: Some(Duration::from_secs(30)) };
+        let targets: Vec<String> = request.wants.iter().map(|want| want.target.to_string()).collect();
+        let span = context.span().in_scope(|| spans::lock_wait(&self.party.agent, &targets.join(", ")));
+        let began = Instant::now();
+        let outcome = store.reserve_or_wait(&request, wait, |conflicts| {
+            if let Some(text) = waiting_for(conflicts) {
+                context.ui.note("mala", YELLOW, &text);
+            }
+        })?;
+        drop(span);
+        count_wait(&outcome, began.elapsed());
+        match outcome {
+            Outcome::Granted(locks) => Ok(locks),
+            Outcome::Refused(refusal) => Err(CliError::refused(no_turn(&refusal.cause, longest))),
+        }
+    }
+
+    fn is_inside_a_test(&self, store: &mut Store) -> Result<bool, CliError> {
+        let above: Vec<_> = self.process.ancestors().map(|ancestor| ancestor.owner()).collect();
+        Ok(store.locks()?.iter().any(|lock| lock.is_named() && above.contains(&lock.owner)))
+    }
 }
 
 /// One run of a command.
@@ -288,16 +353,10 @@ fn run(args: &TestArgs, context: &Context, party: &Party, run: Run<'_>) -> Resul
     let mut store = open(&scope)?;
     let command = command_line(&args.command);
     let detail = json!({ "command": command, "evidence": recording.id() });
-    store.register(party)?;
     store.record_fact(party, EventKind::TestStarted, None, &detail)?;
     let log = recording.output_log().to_path_buf();
     let task = Task { argv: &args.command, cwd: run.place, log: &log };
     let (mut out, mut err) = (answer_stream(context), context.ui.err());
-    let _span = spans::test(
-        &LockName::test(),
-        &args.command.iter().map(|arg| arg.to_string_lossy()).collect::<Vec<_>>(),
-    )
-    .entered();
     let ended: Ended =
         runner::run(&task, &mut Tee { out: &mut *out, err: &mut *err }).map_err(CliError::usage)?;
     let evidence = recording.finish(ended, &StoreOwnership::new(open(&scope)?)).map_err(CliError::failed)?;

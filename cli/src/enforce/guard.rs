@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, Want};
+use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{Action, Attempt, Guard, Hold, Ruling, Start, Writer, writers};
 use mala_store::process::Process;
 use mala_store::{EventKind, Outcome, Party, Refusal, Request, Store, StoreError, Which};
@@ -16,7 +17,7 @@ use serde_json::json;
 
 use super::drain::path_of;
 use super::ignored::Ignored;
-use super::turns::Turns;
+use super::turns::{Turns, command_line};
 use crate::error::CliError;
 use crate::refusal;
 use crate::ui::plain;
@@ -183,7 +184,9 @@ impl StoreGuard {
         }
         let reason = Some(format!("written by {}", plain(attempt.program().display())));
         let request = Request { party: self.party.clone(), wants, ttl: self.ttl, reason };
-        Ok(match books.store.reserve(&request)? {
+        let outcome = books.store.reserve(&request)?;
+        metrics().lock_try(LockResult::from(matches!(outcome, Outcome::Granted(_))));
+        Ok(match outcome {
             Outcome::Granted(_) => {
                 books.note_grant(&self.party, attempt, keys, version)?;
                 Ruling::Allow
@@ -319,8 +322,7 @@ impl Guard for StoreGuard {
         if self.holds_everything(&mut books) {
             return Ruling::Allow;
         }
-        let args: Vec<_> = start.args.iter().map(|arg| plain(arg.display())).collect();
-        let what = args.join(" ");
+        let what = command_line(start.args);
         let detail = json!({ "command": what, "said": objection.to_string() });
         let _ = books.store.record_fact(&self.party, EventKind::CommandRefused, None, &detail);
         books.refused.push(Refused { program: "git".to_owned(), what: what.clone() });

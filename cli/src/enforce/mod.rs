@@ -8,7 +8,9 @@ mod turns;
 pub(crate) use drain::drain;
 pub(crate) use guard::{Lost, Refused, StoreGuard};
 pub(crate) use ignored::Ignored;
-pub(crate) use turns::{TurnRules, Turns, command_line, no_turn, waiting_for, want};
+pub(crate) use turns::{
+    Announcement, TurnRules, Turns, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
+};
 
 use mala_core::Scope;
 use mala_sandbox::Jail;

@@ -6,16 +6,21 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mala_config::Settings;
-use mala_core::{CommandPattern, Conflict, Lock, LockName, Mode, Scope, Target, Timestamp, Want};
+use mala_core::ports::Liveness;
+use mala_core::{
+    CommandPattern, Conflict, Life, Lock, LockName, Mode, Owner, Scope, Target, Timestamp, Want,
+};
 use mala_gate::Repo;
 use mala_gate::evidence::{Ended, Launch, Place, Recording, Who};
+use mala_logs::secrets::mask_args;
 use mala_logs::telemetry::metrics;
+use mala_logs::telemetry::spans::{self, Span};
 use mala_sandbox::{Capture, Exit, Held, Hold, Ruling, Start};
-use mala_store::process::Process;
+use mala_store::process::{Process, ProcessTable};
 use mala_store::{Cause, EventKind, Outcome, Party, Request, Store, StoreError, Wait};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -28,6 +33,10 @@ const REMIND_EVERY: Duration = Duration::from_secs(30);
 
 /// Up to this long, waits are told in seconds.
 const SECONDS_COUNT: Duration = Duration::from_secs(120);
+/// How long anybody waits until what a program did is written down.
+const LONGEST_RECORDING: Duration = Duration::from_secs(10);
+/// How soon it is noticed that a program has ended, if nobody says so.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Which commands wait for which mutex, and how long.
 #[derive(Debug, Clone)]
@@ -56,7 +65,16 @@ impl TurnRules {
     }
 }
 
-type Announced = Arc<Mutex<HashMap<u32, Option<PathBuf>>>>;
+/// What a process has said about the test that it becomes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Announcement {
+    /// The snapshot that it runs in.
+    pub(crate) snapshot: Option<PathBuf>,
+    /// The mutexes that it has already: it waited for them itself, because it would not wait for long.
+    pub(crate) locks: Vec<Lock>,
+}
+
+type Announced = Arc<Mutex<HashMap<u32, Announcement>>>;
 
 /// The turns of one agent's tree.
 #[derive(Debug)]
@@ -64,19 +82,71 @@ pub(crate) struct Turns {
     scope: Scope,
     party: Party,
     rules: TurnRules,
-    /// Processes of the tree whose next program is a test, because they said so, and the snapshot it runs in.
+    /// What the agent does is told as a part of this, as long as its command runs.
+    span: Mutex<Span>,
+    /// Processes of the tree whose next program is a test, because they said so.
     announced: Announced,
+    running: Running,
+}
+
+/// Programs that have had their turn and are not recorded yet.
+#[derive(Debug, Clone, Default)]
+struct Running(Arc<(Mutex<Vec<Owner>>, Condvar)>);
+
+impl Running {
+    fn add(&self, program: Owner) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).push(program);
+    }
+
+    fn remove(&self, program: &Owner) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| known != program);
+        self.0.1.notify_all();
+    }
+
+    fn settle(&self) {
+        let is_over = |program: &Owner| ProcessTable.of(program) == Life::Dead;
+        let (began, (running, recorded)) = (Instant::now(), &*self.0);
+        let mut programs = running.lock().unwrap_or_else(PoisonError::into_inner);
+        while programs.iter().any(is_over) && began.elapsed() < LONGEST_RECORDING {
+            let waited = recorded.wait_timeout(programs, LOOK_AGAIN);
+            (programs, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 impl Turns {
-    pub(crate) fn new(scope: Scope, party: Party, rules: TurnRules) -> Self {
-        Self { scope, party, rules, announced: Arc::default() }
+    pub(crate) fn new(scope: Scope, party: Party, rules: TurnRules, span: Span) -> Self {
+        Self {
+            scope,
+            party,
+            rules,
+            span: Mutex::new(span),
+            announced: Arc::default(),
+            running: Running::default(),
+        }
+    }
+
+    /// The agent's session, for a collector.
+    pub(crate) fn span(&self) -> Span {
+        self.span.lock().map_or_else(|_| Span::none(), |span| span.clone())
+    }
+
+    /// The agent's session is over.
+    pub(crate) fn end_span(&self) {
+        if let Ok(mut span) = self.span.lock() {
+            *span = Span::none();
+        }
+    }
+
+    /// Returns when every program that has ended is recorded: who started it may ask for the record next.
+    pub(crate) fn settle(&self) {
+        self.running.settle();
     }
 
     /// The next program that this process becomes is a test.
-    pub(crate) fn announce(&self, pid: u32, snapshot: Option<PathBuf>) {
+    pub(crate) fn announce(&self, pid: u32, announcement: Announcement) {
         if let Ok(mut announced) = self.announced.lock() {
-            announced.insert(pid, snapshot);
+            announced.insert(pid, announcement);
         }
     }
 
@@ -96,7 +166,8 @@ impl Turns {
     pub(crate) fn of(&self, start: &Start<'_>) -> Option<Turn> {
         let announced = self.announced.lock().ok().and_then(|announced| announced.get(&start.pid).cloned());
         let mut names = self.rules.names(start.args);
-        let snapshot = announced.clone().flatten().and_then(|folder| self.snapshot(&folder));
+        let folder = announced.as_ref().and_then(|said| said.snapshot.as_deref());
+        let snapshot = folder.and_then(|folder| self.snapshot(folder));
         if snapshot.is_some() {
             // Nobody else is in there.
             names.clear();
@@ -104,6 +175,7 @@ impl Turns {
             names.push(LockName::test());
         }
         (snapshot.is_some() || !names.is_empty()).then(|| Turn {
+            span: self.span(),
             snapshot,
             scope: self.scope.clone(),
             request: Request {
@@ -114,8 +186,9 @@ impl Turns {
             },
             longest: self.rules.longest,
             announced: self.announced.clone(),
+            running: self.running.clone(),
             argv: start.args.to_vec(),
-            locks: Vec::new(),
+            locks: announced.map(|said| said.locks).unwrap_or_default(),
             granted: None,
             recording: None,
             capture: None,
@@ -127,9 +200,29 @@ pub(crate) fn want(name: LockName) -> Want {
     Want { target: Target::Name(name), aliases: Vec::new(), mode: Mode::Exclusive }
 }
 
-/// A command line as it is shown.
+/// A command line as it is shown and noted, without secrets.
 pub(crate) fn command_line(args: &[OsString]) -> String {
-    args.iter().map(|arg| plain(arg.display())).collect::<Vec<_>>().join(" ")
+    mask_args(&lossy(args)).iter().map(plain).collect::<Vec<_>>().join(" ")
+}
+
+/// Arguments as text.
+pub(crate) fn lossy(args: &[OsString]) -> Vec<String> {
+    args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+}
+
+/// The mutexes among these locks.
+pub(crate) fn mutexes(locks: &[Lock]) -> impl Iterator<Item = &LockName> {
+    locks.iter().filter_map(|lock| match &lock.target {
+        Target::Name(name) => Some(name),
+        Target::File(_) | Target::Pattern(_) => None,
+    })
+}
+
+/// Tells the collector how a wait for a turn ended.
+pub(crate) fn count_wait(outcome: &Outcome, waited: Duration) {
+    if let Outcome::Granted(locks) = outcome {
+        mutexes(locks).for_each(|name| metrics().mutex_wait(name, waited));
+    }
 }
 
 /// One program that waits, runs and ends.
@@ -141,7 +234,10 @@ pub(crate) struct Turn {
     request: Request,
     longest: Duration,
     announced: Announced,
+    running: Running,
     argv: Vec<OsString>,
+    /// The agent's; from when it asks for its turn, that of this program.
+    span: Span,
     locks: Vec<Lock>,
     granted: Option<Instant>,
     recording: Option<Recording>,
@@ -155,8 +251,10 @@ impl Turn {
         // The mutex lives and dies with the program, whatever becomes of this supervisor.
         self.request.party.owner = process.owner();
         self.request.party.supervised = true;
+        self.running.settle();
         let mut store = Store::open(&self.scope)?;
-        if self.request.wants.is_empty() {
+        if self.request.wants.is_empty() || !self.locks.is_empty() {
+            self.granted = (!self.locks.is_empty()).then(Instant::now);
             self.begin(held, &mut store);
             return Ok(Ruling::Allow);
         }
@@ -166,24 +264,33 @@ impl Turn {
             remind_every: Some(REMIND_EVERY),
         };
         let began = Instant::now();
+        let waiting =
+            self.span.in_scope(|| spans::lock_wait(&self.request.party.agent, &names_of(&self.request)));
         let outcome = store.reserve_or_wait(&self.request, wait, |conflicts| {
             if let Some(text) = waiting_for(conflicts) {
                 held.tell(&format!("mala: {text}"));
             }
         })?;
+        count_wait(&outcome, began.elapsed());
+        drop(waiting);
         Ok(match outcome {
             Outcome::Granted(locks) => {
-                metrics().mutex_wait(&LockName::test(), began.elapsed());
                 self.granted = Some(Instant::now());
                 self.locks = locks;
                 self.begin(held, &mut store);
                 Ruling::Allow
             }
             Outcome::Refused(refusal) => {
-                Ruling::Refuse { message: format!("mala: {}", no_turn(&refusal.cause, self.longest)) }
+                let why = no_turn(&refusal.cause, self.longest);
+                spans::failed(&self.span, &why);
+                Ruling::Refuse { message: format!("mala: {why}") }
             }
         })
     }
+}
+
+fn names_of(request: &Request) -> String {
+    request.wants.iter().map(|want| want.target.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 impl Turn {
@@ -199,11 +306,8 @@ impl Turn {
         let who = Who { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
         let launch = Launch {
             argv: self.argv.clone(),
-            cwd: std::fs::read_link(format!("/proc/{}/cwd", held.pid()))?,
-            mutex: self.locks.first().and_then(|lock| match &lock.target {
-                Target::Name(name) => Some(name.clone()),
-                Target::File(_) | Target::Pattern(_) => None,
-            }),
+            cwd: self.place(&std::fs::read_link(format!("/proc/{}/cwd", held.pid()))?),
+            mutex: mutexes(&self.locks).next().cloned(),
             place: if self.snapshot.is_some() { Place::Isolated } else { Place::Shared },
         };
         let scope = self.snapshot.as_ref().unwrap_or(&self.scope);
@@ -212,7 +316,14 @@ impl Turn {
         let detail = json!({ "command": self.request.reason, "evidence": recording.id() });
         store.record_fact(party, EventKind::TestStarted, None, &detail)?;
         self.recording = Some(recording);
+        self.running.add(party.owner.clone());
         Ok(())
+    }
+
+    /// The folder of the checkout that a folder in the snapshot stands for.
+    fn place(&self, cwd: &Path) -> PathBuf {
+        let inside = self.snapshot.as_ref().and_then(|snapshot| cwd.strip_prefix(snapshot.root()).ok());
+        inside.map_or_else(|| cwd.to_owned(), |inside| self.scope.root().join(inside))
     }
 
     /// Notes how the program ended, and on what it ran.
@@ -243,6 +354,11 @@ impl Turn {
 
 impl Hold for Turn {
     fn wait(&mut self, held: &Held) -> Ruling {
+        let mutex = self.request.wants.iter().find_map(|want| match &want.target {
+            Target::Name(name) => Some(name),
+            Target::File(_) | Target::Pattern(_) => None,
+        });
+        self.span = self.span.in_scope(|| spans::test(mutex, &lossy(&self.argv)));
         if let Ok(mut announced) = self.announced.lock() {
             announced.remove(&held.pid());
         }
@@ -252,8 +368,14 @@ impl Hold for Turn {
     }
 
     fn ended(mut self: Box<Self>, exit: Option<Exit>) {
+        if let Some(recording) = &mut self.recording {
+            recording.note_end();
+        }
         if let Some(granted) = self.granted {
-            metrics().mutex_hold(&LockName::test(), granted.elapsed());
+            mutexes(&self.locks).for_each(|name| metrics().mutex_hold(name, granted.elapsed()));
+        }
+        if let Some(exit) = exit {
+            spans::ended(&self.span, exit.code, exit.signal);
         }
         // A run that cannot be recorded is no evidence: the gate says that it is missing.
         let _ = self.conclude(exit);
@@ -263,6 +385,12 @@ impl Hold for Turn {
                 let _ = store.release_one(lock);
             }
         }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.running.remove(&self.request.party.owner);
     }
 }
 
@@ -294,7 +422,8 @@ pub(crate) fn waiting_for(conflicts: &[Conflict]) -> Option<String> {
 pub(crate) fn no_turn(cause: &Cause, longest: Duration) -> String {
     match cause {
         Cause::TimedOut => format!(
-            "its turn did not come within {} (`test.wait`), so it was not run; see who is testing: mala status",
+            "its turn did not come within {}, so it was not run; see who is testing: mala status; wait longer: \
+             `mala test --wait`, or `test.wait` in the settings",
             span(longest)
         ),
         Cause::Held | Cause::GivenUp | Cause::Deadlock(_) => {

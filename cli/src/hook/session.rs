@@ -12,7 +12,7 @@ use mala_store::{Agent, EventKind, Party, Store, Which};
 use serde_json::json;
 
 use super::{audit, identity, news, waiting};
-use crate::commands::gate::{Question, Subject, verdict};
+use crate::commands::gate::{Question, Subject, Transcript, verdict};
 use crate::commands::lock::hand_on::hand_on;
 use crate::context::Context;
 use crate::error::CliError;
@@ -66,7 +66,7 @@ impl<'a> Session<'a> {
         self.note(
             EventKind::SessionStarted,
             None,
-            &json!({ "client": self.call.client.name(), "source": source }),
+            &json!({ "client": self.call.client.name(), "source": source, "transcript": self.call.transcript }),
         );
         let others: Vec<String> = self.others()?.iter().map(|agent| format!("`{agent}`")).collect();
         let others = if others.is_empty() { "nobody at the moment".to_owned() } else { others.join(", ") };
@@ -130,7 +130,8 @@ impl<'a> Session<'a> {
             return Ok(None);
         }
         let subject = Subject { agent: Some(self.party.agent.clone()), issue: self.party.issue.clone() };
-        let question = Question { subject, revision: None, final_message: self.call.last_message.clone() };
+        let (final_message, transcript) = (self.call.last_message.clone(), Transcript::told(self.call));
+        let question = Question { subject, revision: None, final_message, transcript };
         let settings = self.settings()?.clone();
         let store = Store::open(&self.scope)?;
         let verdict = verdict(&Repo::new(self.scope.clone()), store, &settings, &question)?;

@@ -19,7 +19,7 @@ use mala_gate::{
 
 use mala_store::Store;
 
-use crate::commands::gate::rules;
+use crate::commands::gate::{Transcript, rules};
 use crate::error::CliError;
 use crate::ownership::StoreOwnership;
 
@@ -32,11 +32,14 @@ const ABOUT_CONTENT: &[&str] = &["command", "foreign-edits", "evidence-log", "cl
 pub(crate) struct StoreGate {
     scope: Scope,
     rules: Rules,
+    /// Whether what clients wrote down themselves counts.
+    transcripts: bool,
 }
 
 impl StoreGate {
     pub(crate) fn new(scope: &Scope, settings: &Settings) -> Result<Self, CliError> {
-        Ok(Self { scope: scope.clone(), rules: rules(settings)? })
+        let transcripts = settings.transcripts.evidence;
+        Ok(Self { scope: scope.clone(), rules: rules(settings)?, transcripts })
     }
 
     /// Every commit must be properly made; together they must leave what was proven.
@@ -69,9 +72,11 @@ impl StoreGate {
         commit: Option<&Oid>,
         message: Option<&str>,
     ) -> Result<Verdict, PortError> {
+        let repo = Repo::new(self.scope.clone());
         let ownership = StoreOwnership::new(Store::open(&self.scope)?);
         let log = EvidenceLog::of(&self.scope);
-        let records = Records { log: &log, transcripts: &[] };
+        let told = self.told(&repo, &ownership, attempt, commit)?;
+        let records = Records { log: &log, transcripts: &told };
         let candidate = Candidate {
             commit: commit.cloned(),
             issue: Some(attempt.issue.clone()),
@@ -80,7 +85,25 @@ impl StoreGate {
             claimed_head: attempt.head.clone(),
             final_message: message.map(str::to_owned),
         };
-        Ok(check(&Repo::new(self.scope.clone()), &ownership, &records, &self.rules, &candidate)?)
+        Ok(check(&repo, &ownership, &records, &self.rules, &candidate)?)
+    }
+
+    /// What the transcript of the agent's client says, where it counts.
+    fn told(
+        &self,
+        repo: &Repo,
+        ownership: &StoreOwnership,
+        attempt: &Attempt,
+        commit: Option<&Oid>,
+    ) -> Result<Vec<Evidence>, PortError> {
+        let Some(commit) = commit.filter(|_| self.transcripts) else { return Ok(Vec::new()) };
+        let mut store = Store::open(&self.scope)?;
+        let transcript = Transcript::of_session(&mut store, &attempt.agent, Some(attempt.claimed_at));
+        let failed = |error: CliError| PortError::from(error.messages().join(": "));
+        match transcript.map_err(failed)? {
+            Some(transcript) => transcript.evidence(repo, ownership, &attempt.agent, commit).map_err(failed),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn failed(&self, attempt: &Attempt, check: Check) -> FailedCheck {

@@ -7,10 +7,13 @@ use std::process::{Command, Stdio};
 use mala_agents::start::LaunchSpec;
 use mala_core::{AgentId, Key, Mode, Owner, Scope, Target, Want};
 use mala_engine::ports::{Attempt, Launcher, PortError};
+use mala_logs::telemetry::TRACEPARENT;
 use mala_store::process::{self, Process};
 use mala_store::{Outcome, Party, Request, Store, Which};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use super::trace::Trace;
 
 /// Starts agents under `mala exec`, with locks that live as long as this process.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct ExecLauncher {
     pub(crate) mala: PathBuf,
     /// Refuse to run where the kernel cannot enforce.
     pub(crate) require_kernel: bool,
+    /// What agents are told they are a part of.
+    pub(crate) trace: Trace,
 }
 
 impl ExecLauncher {
@@ -36,6 +41,7 @@ impl Launcher for ExecLauncher {
         let mut command = self.exec(&attempt.agent);
         command.args(["--issue", attempt.issue.as_str(), "--run", attempt.run.as_str()]);
         command.arg("--").args(&spec.command).envs(&spec.env);
+        command.envs(self.trace.parent(&attempt.issue).map(|parent| (TRACEPARENT, parent)));
         Ok(command)
     }
 
@@ -124,6 +130,8 @@ impl ExecLauncher {
         }
         let writer = AgentId::new(format!("self-test-{pid}"))?;
         let mut write = self.exec(&writer);
+        // It is nobody's work.
+        write.env("OTEL_SDK_DISABLED", "true");
         write.arg("--").args(["sh", "-c", "echo x > \"$0\""]).arg(&place);
         let status = write.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         let was_written = fs::remove_file(&place).is_ok();

@@ -9,6 +9,7 @@ mod prompts;
 mod pulse;
 mod report;
 pub(crate) mod source;
+mod trace;
 mod waits;
 
 use std::env;
@@ -29,6 +30,7 @@ use gatekeeper::StoreGate;
 use launcher::ExecLauncher;
 use ledger::StoreLedger;
 use report::{Json, Live, Logged, Plain};
+use trace::Trace;
 
 /// How often a tracker is asked for new issues.
 const POLL: Duration = Duration::from_secs(2);
@@ -50,8 +52,9 @@ pub(crate) struct Wish {
 /// Works issues off.
 pub(crate) fn run(context: &Context, wish: &Wish) -> Result<Summary, CliError> {
     let scope = context.scope()?;
-    let reporter = reporter(context, &scope);
-    let engine = engine(context, &scope, wish)?;
+    let trace = Trace::default();
+    let reporter = trace.of(reporter(context, &scope));
+    let engine = engine(context, &scope, wish, trace)?;
     let settings = context.load_settings(Some(&scope), Vec::new())?.settings;
     let tasks = vec![Task::escalate(&scope), Task::sweep(&scope, &settings)];
     let _beside = Background::start(tasks, &context.ui);
@@ -61,10 +64,10 @@ pub(crate) fn run(context: &Context, wish: &Wish) -> Result<Summary, CliError> {
 /// What [`run`] would do.
 pub(crate) fn plan(context: &Context, wish: &Wish) -> Result<Plan, CliError> {
     let scope = context.scope()?;
-    Ok(engine(context, &scope, wish)?.plan()?)
+    Ok(engine(context, &scope, wish, Trace::default())?.plan()?)
 }
 
-fn engine(context: &Context, scope: &Scope, wish: &Wish) -> Result<Engine, CliError> {
+fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result<Engine, CliError> {
     let settings = context.settings(scope, Vec::new())?;
     let (source, keeping) = source::choose(scope, &settings)?;
     let ledger = Arc::new(StoreLedger::open(scope, &settings, keeping)?);
@@ -81,6 +84,7 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish) -> Result<Engine, CliEr
         scope: scope.clone(),
         mala: mala.clone(),
         require_kernel: settings.enforcement.require_kernel,
+        trace,
     };
     let gate = StoreGate::new(scope, &settings)?;
     let options = options(scope, &settings, &wish, keeping, &mala)?;

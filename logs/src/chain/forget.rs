@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::error::{Broken, ChainError, Why};
 use super::head::{Head, Start};
 use super::line::{self, End};
-use crate::disk;
+use crate::disk::{self, Durability};
 use crate::files::{Finished, LogFiles};
 use crate::lines::{Lines, OpenFile, Order};
 
@@ -30,7 +30,7 @@ pub(super) fn forget(files: &LogFiles, head: Head, before: SystemTime) -> Result
         }
         head.start = Start { file: file.number + 1, after: last_line(file)? };
     }
-    head.write(files)?;
+    head.write(files, Durability::Synced)?;
     disk::sync_folder(files.folder()).map_err(failed(files.folder()))?;
     let gone = full.into_iter().filter(|file| file.number < head.start.file).map(|file| file.path);
     gone.map(|path| fs::remove_file(&path).map_err(failed(&path)).map(|()| path)).collect()

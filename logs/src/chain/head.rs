@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Broken, ChainError, Why};
 use super::line::End;
-use crate::disk;
+use crate::disk::{self, Durability};
 use crate::files::LogFiles;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,9 +66,9 @@ impl Head {
         Err(Broken::file(path, Why::FileMissing).into())
     }
 
-    pub(super) fn write(&self, files: &LogFiles) -> Result<(), ChainError> {
+    pub(super) fn write(&self, files: &LogFiles, durability: Durability) -> Result<(), ChainError> {
         let path = Self::path(files);
-        disk::replace(&path, &self.text()).map_err(|error| ChainError::io(&path, error))
+        disk::replace(&path, &self.text(), durability).map_err(|error| ChainError::io(&path, error))
     }
 
     fn text(&self) -> Vec<u8> {

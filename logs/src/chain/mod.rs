@@ -19,6 +19,7 @@
 //! (written beside, synced, renamed). A process that is killed in between leaves a line that the head does not know
 //! yet, which is taken over by the next append, or a part of a line, which the next append moves to
 //! `NAME.torn-SEQ.part`. After a power cut the head may be older than the lines by a few; it is never newer.
+//! A log that is written [unsynced](ChainWriter::unsynced) promises this for the death of processes only.
 //!
 //! **Several processes** append and read at once: an advisory lock on `NAME.lock` gives each its turn, and is given back by
 //! the kernel when a process dies.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::error::{Broken, ChainError, Why};
 use super::head::Head;
 use super::line::{self, End};
-use crate::disk;
+use crate::disk::{self, Durability};
 use crate::files::LogFiles;
 
 /// The head of the log as its files are now. Whoever calls it is alone with the log.
@@ -37,7 +37,7 @@ fn begin(files: &LogFiles) -> Result<Head, ChainError> {
     let folder = files.folder();
     let failed = |error| ChainError::io(folder, error);
     fs::create_dir_all(folder).map_err(failed)?;
-    Head::EMPTY.write(files)?;
+    Head::EMPTY.write(files, Durability::Synced)?;
     disk::sync_folder(folder).map_err(failed)?;
     Ok(Head::EMPTY)
 }
@@ -69,7 +69,7 @@ fn take_over(files: &LogFiles, mut head: Head) -> Result<Head, ChainError> {
         let file = OpenOptions::new().write(true).open(path).map_err(failed)?;
         file.set_len(head.bytes).and_then(|()| file.sync_data()).map_err(failed)?;
     }
-    head.write(files)?;
+    head.write(files, Durability::Synced)?;
     Ok(head)
 }
 
@@ -107,7 +107,8 @@ fn set_aside(files: &LogFiles, end: End, part: &[u8]) -> Result<(), ChainError> 
             Ok(kept) if kept == part => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let kept = disk::replace(&path, part).and_then(|()| disk::sync_folder(files.folder()));
+                let kept = disk::replace(&path, part, Durability::Synced)
+                    .and_then(|()| disk::sync_folder(files.folder()));
                 return kept.map_err(|error| ChainError::io(&path, error));
             }
             Err(error) => return Err(ChainError::io(&path, error)),

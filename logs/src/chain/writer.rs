@@ -12,7 +12,7 @@ use super::forget::forget;
 use super::head::Head;
 use super::line::{self, ComposeError, LineHash};
 use super::recover::recover;
-use crate::disk;
+use crate::disk::Durability;
 use crate::files::LogFiles;
 use crate::turn::{self, Hold};
 
@@ -27,6 +27,7 @@ pub struct ChainWriter {
     files: LogFiles,
     turn: PathBuf,
     full: u64,
+    durability: Durability,
 }
 
 /// A line that was appended.
@@ -47,10 +48,18 @@ impl ChainWriter {
     pub fn open_with(path: &Path, full: u64) -> Result<Self, ChainError> {
         let files = LogFiles::new(path).ok_or_else(|| ChainError::Name { path: path.to_owned() })?;
         fs::create_dir_all(files.folder()).map_err(|error| ChainError::io(files.folder(), error))?;
-        let writer = Self { turn: files.beside("lock"), files, full };
+        let writer = Self { turn: files.beside("lock"), files, full, durability: Durability::Synced };
         let _turn = writer.take_turn()?;
         recover(&writer.files)?;
         Ok(writer)
+    }
+
+    /// From now on nothing is synced to the disk: for events that come faster than disks answer. No process's death loses
+    /// one; after a power cut the log may be found cut off.
+    #[must_use]
+    pub fn unsynced(mut self) -> Self {
+        self.durability = Durability::Unsynced;
+        self
     }
 
     /// Appends a record, which must be a JSON object without the fields `seq`, `prev` and `hash`. It is on the disk when
@@ -64,7 +73,7 @@ impl ChainWriter {
         }
         let written = self.write(&line, head.bytes).and_then(|()| {
             let head = Head { end, bytes: head.bytes + line.len() as u64, ..head };
-            head.write(&self.files)
+            head.write(&self.files, self.durability)
         });
         if let Err(error) = written {
             self.undo(head.bytes);
@@ -96,11 +105,11 @@ impl ChainWriter {
         let path = self.files.active();
         let written = OpenOptions::new().create(true).append(true).open(path).and_then(|mut file| {
             file.write_all(line)?;
-            file.sync_data()
+            self.durability.sync(&file)
         });
         // A new file needs its name on the disk too.
-        let named =
-            written.and_then(|()| if at == 0 { disk::sync_folder(self.files.folder()) } else { Ok(()) });
+        let named = written
+            .and_then(|()| if at == 0 { self.durability.sync_folder(self.files.folder()) } else { Ok(()) });
         named.map_err(|error| ChainError::io(path, error))
     }
 
@@ -116,9 +125,11 @@ impl ChainWriter {
         let number = head.finished + 1;
         let full = self.files.numbered(number);
         fs::rename(self.files.active(), &full).map_err(|error| ChainError::io(&full, error))?;
-        disk::sync_folder(self.files.folder()).map_err(|error| ChainError::io(self.files.folder(), error))?;
+        self.durability
+            .sync_folder(self.files.folder())
+            .map_err(|error| ChainError::io(self.files.folder(), error))?;
         let head = Head { finished: number, bytes: 0, ..head };
-        head.write(&self.files)?;
+        head.write(&self.files, self.durability)?;
         Ok(head)
     }
 }

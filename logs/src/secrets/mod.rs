@@ -11,6 +11,8 @@ mod shape;
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use name::is_secret;
 
 const MASK: &str = "***";
@@ -21,6 +23,20 @@ pub fn mask(text: &str) -> Cow<'_, str> {
         Some(masked) => Cow::Owned(masked),
         None => text,
     })
+}
+
+/// Masks secrets in every text of a JSON value.
+pub fn mask_json(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Cow::Owned(masked) = mask(text) {
+                *text = masked;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(mask_json),
+        Value::Object(fields) => fields.values_mut().for_each(mask_json),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// The arguments of a command with secrets replaced by `***`. Seeing them one by one, it also knows where a value ends
@@ -67,6 +83,16 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(mask(text), *expected, "{text}");
         }
+    }
+
+    #[test]
+    fn every_text_of_a_json_value_is_masked() {
+        let mut value =
+            serde_json::json!({"what": "TOKEN=abc make", "list": [1, {"why": "--password=x"}], "n": null});
+        mask_json(&mut value);
+        let masked =
+            serde_json::json!({"what": "TOKEN=*** make", "list": [1, {"why": "--password=***"}], "n": null});
+        assert_eq!(value, masked);
     }
 
     #[test]

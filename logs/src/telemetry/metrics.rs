@@ -57,6 +57,12 @@ pub enum LockResult {
     Refused,
 }
 
+impl From<bool> for LockResult {
+    fn from(is_granted: bool) -> Self {
+        if is_granted { Self::Granted } else { Self::Refused }
+    }
+}
+
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitResult {

@@ -19,10 +19,12 @@
 //! | `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` | who sends |
 //! | `OTEL_METRIC_EXPORT_INTERVAL`, `OTEL_BSP_*`, `OTEL_TRACES_SAMPLER` | as specified |
 //! | `OTEL_SDK_DISABLED` | `true`: off |
+//! | `TRACEPARENT` | what this process is a part of |
 
 mod export;
 mod metrics;
 mod plan;
+mod remote;
 pub mod spans;
 mod transport;
 
@@ -30,8 +32,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use opentelemetry::KeyValue;
 use opentelemetry::trace::TracerProvider;
+use opentelemetry::{ContextGuard, KeyValue};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::SdkTracerProvider;
@@ -44,6 +46,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use export::{Watched, Watcher};
 pub use metrics::{GateResult, LockResult, Metrics, WaitResult, metrics};
 use plan::{Plan, Target};
+pub use remote::{TRACEPARENT, traceparent};
 
 /// The most that sending the rest may cost at the end.
 pub const FLUSH: Duration = Duration::from_secs(1);
@@ -70,6 +73,8 @@ pub enum Trouble {
 pub struct Telemetry {
     running: Option<Running>,
     trouble: Option<Trouble>,
+    /// What the spans of this process are a part of.
+    _parent: Option<ContextGuard>,
 }
 
 #[derive(Debug)]
@@ -84,13 +89,16 @@ struct Running {
 /// another. Once in a process: spans and metrics are for the whole of it.
 pub fn init(service: &str, env: &dyn Fn(&str) -> Option<String>) -> Telemetry {
     let started = match Plan::read(service, env) {
-        Ok(None) => return Telemetry { running: None, trouble: None },
+        Ok(None) => return Telemetry { running: None, trouble: None, _parent: None },
         Ok(Some(plan)) => Running::start(plan),
         Err(trouble) => Err(trouble),
     };
     match started {
-        Ok(running) => Telemetry { running: Some(running), trouble: None },
-        Err(trouble) => Telemetry { running: None, trouble: Some(trouble) },
+        Ok(running) => {
+            let parent = env(TRACEPARENT).map(remote::attach);
+            Telemetry { running: Some(running), trouble: None, _parent: parent }
+        }
+        Err(trouble) => Telemetry { running: None, trouble: Some(trouble), _parent: None },
     }
 }
 

@@ -4,7 +4,7 @@
 //! recorded with [`outcome`], [`failed`] and `Span::record` under the names in [`field`].
 
 use mala_core::{AgentId, IssueId, LockName, RunId};
-use tracing::Span;
+pub use tracing::Span;
 use tracing::field::Empty;
 
 use crate::secrets::mask_args;
@@ -27,6 +27,7 @@ pub mod field {
     pub const MUTEX: &str = "mala.mutex";
     pub const COMMAND: &str = "mala.command";
     pub const EXIT_CODE: &str = "mala.exit_code";
+    pub const SIGNAL: &str = "mala.signal";
     pub const OUTCOME: &str = "mala.outcome";
     pub(super) const STATUS: &str = "otel.status_code";
     pub(super) const DESCRIPTION: &str = "otel.status_description";
@@ -58,12 +59,25 @@ pub fn issue(issue: &IssueId, attempt: u32) -> Span {
 
 /// One session of an agent.
 pub fn agent(agent: &AgentId, profile: &str) -> Span {
-    span!(AGENT, field::AGENT => tracing::field::display(agent), field::PROFILE => profile, field::EXIT_CODE => Empty)
+    span!(
+        AGENT,
+        field::AGENT => tracing::field::display(agent),
+        field::PROFILE => profile,
+        field::EXIT_CODE => Empty,
+        field::SIGNAL => Empty,
+    )
 }
 
-/// One judgement of the gate.
-pub fn gate(agent: &AgentId) -> Span {
-    span!(GATE, field::AGENT => tracing::field::display(agent))
+/// One judgement of the gate, of an agent's work or of a person's.
+pub fn gate(agent: Option<&AgentId>, issue: Option<&IssueId>) -> Span {
+    let span = span!(GATE, field::AGENT => Empty, field::ISSUE => Empty);
+    if let Some(agent) = agent {
+        span.record(field::AGENT, tracing::field::display(agent));
+    }
+    if let Some(issue) = issue {
+        span.record(field::ISSUE, tracing::field::display(issue));
+    }
+    span
 }
 
 /// One wait for a lock on `target`.
@@ -71,14 +85,18 @@ pub fn lock_wait(agent: &AgentId, target: &str) -> Span {
     span!(LOCK_WAIT, field::AGENT => tracing::field::display(agent), field::TARGET => target)
 }
 
-/// One guarded command, from when it asks for its turn.
-pub fn test<S: AsRef<str>>(mutex: &LockName, args: &[S]) -> Span {
+/// One guarded command, from when it asks for its turn. One that runs apart from all others needs no mutex.
+pub fn test<S: AsRef<str>>(mutex: Option<&LockName>, args: &[S]) -> Span {
     let span = span!(
         TEST,
-        field::MUTEX => tracing::field::display(mutex),
+        field::MUTEX => Empty,
         field::COMMAND => Empty,
         field::EXIT_CODE => Empty,
+        field::SIGNAL => Empty,
     );
+    if let Some(mutex) = mutex {
+        span.record(field::MUTEX, tracing::field::display(mutex));
+    }
     if !span.is_disabled() {
         span.record(field::COMMAND, mask_args(args).join(" "));
     }
@@ -88,6 +106,21 @@ pub fn test<S: AsRef<str>>(mutex: &LockName, args: &[S]) -> Span {
 /// How it ended.
 pub fn outcome(span: &Span, outcome: &str) {
     span.record(field::OUTCOME, outcome);
+}
+
+/// How a process ended.
+pub fn ended(span: &Span, exit_code: Option<i32>, signal: Option<i32>) {
+    match (exit_code, signal) {
+        (Some(code), _) => {
+            span.record(field::EXIT_CODE, code);
+            outcome(span, if code == 0 { "pass" } else { "fail" });
+        }
+        (None, Some(signal)) => {
+            span.record(field::SIGNAL, signal);
+            outcome(span, "killed");
+        }
+        (None, None) => {}
+    }
 }
 
 /// It ended badly.

@@ -27,9 +27,9 @@ fn work() -> Result<(), Box<dyn Error>> {
     spans::agent(&agent, "claude").in_scope(|| {
         spans::lock_wait(&agent, "src/a.rs").in_scope(|| {});
         let args = ["cargo", "test", "--token", "hidden-value", "API_KEY=hidden-value"];
-        spans::test(&mutex, &args).in_scope(|| tracing::info!(target: "mala", "PASSWORD=hidden-value"));
+        spans::test(Some(&mutex), &args).in_scope(|| tracing::info!(target: "mala", "PASSWORD=hidden-value"));
     });
-    let gate = spans::gate(&agent);
+    let gate = spans::gate(Some(&agent), None);
     spans::outcome(&gate, "fail");
     spans::failed(&gate, "the header was Authorization: Bearer hidden-value-1");
     drop((gate, issue, run));

@@ -68,6 +68,7 @@ event_kinds! {
     /// It needs another issue from now on.
     IssueLinked = "issue.linked",
     IssuesImported = "issues.imported",
+    /// Said by the store in a run, and by whoever starts an agent for an issue outside of one.
     IssueClaimed = "issue.claimed",
     IssueClosed = "issue.closed",
     IssueReopened = "issue.reopened",
@@ -96,7 +97,8 @@ impl EventKind {
     pub fn is_fact(self) -> bool {
         matches!(
             self,
-            Self::SessionStarted
+            Self::IssueClaimed
+                | Self::SessionStarted
                 | Self::SessionEnded
                 | Self::WriteRefused
                 | Self::WriteForeign

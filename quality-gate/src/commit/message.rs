@@ -5,36 +5,36 @@ use std::path::Path;
 
 use mala_core::Fence;
 
-use super::Request;
 use super::error::CommitError;
 use super::hook::{self, HookRunner};
 use super::stage::Draft;
 use crate::Repo;
+use crate::evidence::{EvidenceId, Who};
 
 /// The message with its trailers.
 pub(super) fn compose(
     repo: &Repo,
-    request: &Request,
-    fences: &[Fence],
+    message: &str,
+    trailers: &[(&'static str, String)],
     folder: &Path,
 ) -> Result<String, CommitError> {
-    let words = cleaned(repo, &request.message)?;
+    let words = cleaned(repo, message)?;
     let path = folder.join("words");
     fs::write(&path, &words).map_err(CommitError::io(&path))?;
     let mut call = repo.git("interpret-trailers").args(["--no-divider", "--if-exists", "addIfDifferent"]);
-    for (name, value) in trailers(request, fences) {
+    for (name, value) in trailers {
         call = call.arg("--trailer").arg(format!("{name}: {value}"));
     }
     Ok(String::from_utf8_lossy(&call.arg(&path).output()?).into_owned())
 }
 
-fn trailers(request: &Request, fences: &[Fence]) -> Vec<(&'static str, String)> {
-    let who = &request.who;
+/// What mala knows about the commit.
+pub(super) fn trailers(who: &Who, evidence: &[EvidenceId], fences: &[Fence]) -> Vec<(&'static str, String)> {
     let mut trailers = Vec::new();
     trailers.extend(who.issue.as_ref().map(|issue| ("Mala-Issue", issue.to_string())));
     trailers.extend(who.run.as_ref().map(|run| ("Mala-Run", run.to_string())));
     trailers.push(("Mala-Agent", who.agent.to_string()));
-    trailers.extend(request.evidence.iter().map(|id| ("Mala-Evidence", id.to_string())));
+    trailers.extend(evidence.iter().map(|id| ("Mala-Evidence", id.to_string())));
     let fences: Vec<String> = fences.iter().map(ToString::to_string).collect();
     if !fences.is_empty() {
         trailers.push(("Mala-Fence", fences.join(", ")));

@@ -16,6 +16,7 @@ mod error;
 mod hook;
 mod land;
 mod message;
+mod proof;
 mod select;
 mod stage;
 mod sweep;
@@ -28,7 +29,7 @@ pub use self::select::Selection;
 pub use self::sweep::{Swept, sweep};
 
 use self::stage::Draft;
-use crate::evidence::{EvidenceId, Who};
+use crate::evidence::{EvidenceId, EvidenceLog, Who};
 use crate::{Oid, Ownership, Repo, RepoPath};
 
 /// What to commit, and as whom.
@@ -37,8 +38,6 @@ pub struct Request {
     pub who: Who,
     pub selection: Selection,
     pub message: String,
-    /// Records to name in the message.
-    pub evidence: Vec<EvidenceId>,
     /// The process that is committing.
     pub owner: Owner,
 }
@@ -52,6 +51,8 @@ pub struct Committed {
     pub files: Vec<RepoPath>,
     /// Under which locks the files were held.
     pub fences: Vec<Fence>,
+    /// What was run on exactly this, as the message says too.
+    pub evidence: Vec<EvidenceId>,
     /// What the hooks said.
     pub hook_output: String,
     /// Why the hook that runs after a commit failed, if it did. The commit stands.
@@ -68,7 +69,7 @@ pub fn commit(
     select::refuse_unfinished(repo)?;
     let chosen = select::choose(repo, ownership, &request.who.agent, &request.selection)?;
     let mut draft = Draft::stage(repo, &request.owner, &chosen)?;
-    let (id, fences) = match make(&mut draft, ownership, hooks, request) {
+    let Made { id, fences, evidence } = match make(&mut draft, ownership, hooks, request) {
         Ok(made) => made,
         Err(refusal) => {
             draft.restore_files()?;
@@ -78,7 +79,14 @@ pub fn commit(
     let files = draft.paths().cloned().collect();
     let after_hook = hook::after_commit(repo, hooks, &mut draft);
     let branch = draft.branch().map(ToOwned::to_owned);
-    Ok(Committed { id, branch, files, fences, hook_output: draft.into_output(), after_hook })
+    Ok(Committed { id, branch, files, fences, evidence, hook_output: draft.into_output(), after_hook })
+}
+
+/// A commit that is on its branch, before the hook that comes after.
+struct Made {
+    id: Oid,
+    fences: Vec<Fence>,
+    evidence: Vec<EvidenceId>,
 }
 
 fn make(
@@ -86,13 +94,16 @@ fn make(
     ownership: &dyn Ownership,
     hooks: &dyn HookRunner,
     request: &Request,
-) -> Result<(Oid, Vec<Fence>), CommitError> {
+) -> Result<Made, CommitError> {
     let repo = &draft.repo().clone();
     let agent = &request.who.agent;
     draft.run_pre_commit(hooks)?;
     draft.settle(ownership, agent)?;
     let fences = select::fences(repo, ownership, agent, draft.paths())?;
-    let text = message::compose(repo, request, &fences, draft.folder())?;
+    // A log that cannot be read proves nothing; that is the gate's to say.
+    let evidence = proof::of(&EvidenceLog::of(repo.scope()), agent, draft.changes()).unwrap_or_default();
+    let trailers = message::trailers(&request.who, &evidence, &fences);
+    let text = message::compose(repo, &request.message, &trailers, draft.folder())?;
     let text = message::run_hooks(repo, &text, draft, hooks)?;
-    Ok((land::land(repo, draft, &text)?, fences))
+    Ok(Made { id: land::land(repo, draft, &text)?, fences, evidence })
 }

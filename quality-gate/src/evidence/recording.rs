@@ -72,6 +72,7 @@ pub struct Recording {
     id: EvidenceId,
     output_log: PathBuf,
     started_at: Timestamp,
+    ended_at: Option<Timestamp>,
     start: Scene,
 }
 
@@ -87,7 +88,8 @@ impl Recording {
     pub fn begin(repo: &Repo, who: Who, launch: Launch) -> Result<Self, EvidenceError> {
         let (id, output_log) = reserve_output(&folder(repo.scope()).join("output"))?;
         let started_at = Timestamp::now();
-        Ok(Self { repo: repo.clone(), who, launch, id, output_log, started_at, start: Scene::of(repo)? })
+        let start = Scene::of(repo)?;
+        Ok(Self { repo: repo.clone(), who, launch, id, output_log, started_at, ended_at: None, start })
     }
 
     pub fn id(&self) -> &EvidenceId {
@@ -99,9 +101,14 @@ impl Recording {
         &self.output_log
     }
 
+    /// The command has ended just now, and [`Recording::finish`] may have to wait for its output.
+    pub fn note_end(&mut self) {
+        self.ended_at = Some(Timestamp::now());
+    }
+
     /// To be called right after the command has ended. The record is in the log when this returns.
     pub fn finish(self, ended: Ended, ownership: &dyn Ownership) -> Result<Evidence, EvidenceError> {
-        let ended_at = Timestamp::now();
+        let ended_at = self.ended_at.unwrap_or_else(Timestamp::now);
         let after = self.start.differences(&Scene::of(&self.repo)?, &self.repo)?;
         let argv: Vec<_> = self.launch.argv.iter().map(|arg| arg.to_string_lossy()).collect();
         let mut evidence = Evidence {

@@ -142,6 +142,10 @@ pub fn check(
     Ok(Verdict::of(candidate.issue.clone(), candidate.commit.clone(), checks))
 }
 
+fn count(files: usize) -> String {
+    if files == 1 { "the file of the commit".to_owned() } else { format!("all {files} files") }
+}
+
 struct Judge<'a> {
     repo: &'a Repo,
     ownership: &'a dyn Ownership,
@@ -269,7 +273,7 @@ impl Judge<'_> {
             }
         }
         Ok(if foreign.is_empty() {
-            Check::pass(NAME, format!("`{agent}` held all {} files", changes.len()))
+            Check::pass(NAME, format!("`{agent}` held {}", count(changes.len())))
         } else {
             Check::fail(
                 NAME,

@@ -66,7 +66,7 @@ pub(super) fn check(
             ChainError::Broken(broken) => Ok(vec![Check::fail(
                 "evidence-log",
                 format!(
-                    "the evidence was tampered with: {broken}; see `mala logs verify`, then run the commands again"
+                    "the evidence was tampered with: {broken}; `mala logs verify` says what a person can do about it"
                 ),
             )]),
             other => Err(other.into()),

@@ -31,6 +31,31 @@ pub enum Client {
     Codex,
 }
 
+impl Client {
+    /// The client of this name, if its transcripts can be read.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "claude" => Some(Self::Claude),
+            "codex" => Some(Self::Codex),
+            _ => None,
+        }
+    }
+
+    /// Whose transcript it is, by the first line that tells.
+    pub fn of(transcript: impl BufRead) -> io::Result<Option<Self>> {
+        for line in transcript.split(b'\n') {
+            let Ok(line) = serde_json::from_slice::<Value>(&line?) else { continue };
+            if line.pointer("/payload/type").or(line.pointer("/payload/cwd")).is_some() {
+                return Ok(Some(Self::Codex));
+            }
+            if line.pointer("/message/content").is_some() || line.pointer("/sessionId").is_some() {
+                return Ok(Some(Self::Claude));
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// A command that a client says it ran to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {

@@ -141,6 +141,12 @@ fn the_gate_judges_a_transcript_by_the_same_rules() {
     let detail = &find(&verdict, "command").detail;
     assert_eq!(detail, "`pytest` passed on what was committed (as its client's transcript says)");
     assert!(!d.check().is_pass(), "it does not count where it was not asked for");
+    let of_another =
+        evidence(&d.w.repo(), &d.locks, &agent("B"), std::slice::from_ref(&good), &[path("a.txt")]);
+    let (log, of_another) = (EvidenceLog::of(&d.w.scope()), of_another.unwrap());
+    let records = Records { log: &log, transcripts: &of_another };
+    let verdict = check(&d.w.repo(), &d.locks, &records, &d.rules, &d.candidate).unwrap();
+    assert!(!verdict.is_pass(), "it is not this agent's");
     let failed = Call { exit_code: Some(1), ..good.clone() };
     assert!(!verdict_by_transcript(&d, &[failed], &["a.txt"]).is_pass());
     // Edited after the run and committed again.

@@ -171,7 +171,8 @@ pub(crate) fn agent(name: &str) -> AgentId {
 /// Locks as a test says they are.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
-    held: RefCell<HashMap<Key, (AgentId, Timestamp)>>,
+    /// Everybody who has held it, and since when; the last one holds it now.
+    held: RefCell<HashMap<Key, Vec<(AgentId, Timestamp)>>>,
 }
 
 impl Locks {
@@ -188,11 +189,15 @@ impl Locks {
     }
 
     pub(crate) fn give_at(&self, name: &str, path: &str, since: Timestamp) {
-        self.held.borrow_mut().insert(Key::from_stored(path.into()), (agent(name), since));
+        self.hold(name, path.as_bytes(), since);
     }
 
     pub(crate) fn give_bytes(&self, name: &str, path: &[u8]) {
-        self.held.borrow_mut().insert(Key::from_stored(path.into()), (agent(name), Timestamp::now()));
+        self.hold(name, path, Timestamp::now());
+    }
+
+    fn hold(&self, name: &str, path: &[u8], since: Timestamp) {
+        self.held.borrow_mut().entry(Key::from_stored(path.into())).or_default().push((agent(name), since));
     }
 }
 
@@ -204,15 +209,17 @@ impl Ownership for Locks {
         since: Option<Timestamp>,
     ) -> Result<Option<Fence>, OwnershipError> {
         let held = self.held.borrow();
-        let own =
-            held.get(path).filter(|(holder, at)| holder == agent && since.is_none_or(|since| *at >= since));
+        let is_own =
+            |(holder, at): &&(AgentId, Timestamp)| holder == agent && since.is_none_or(|since| *at >= since);
+        let own = held.get(path).and_then(|holders| holders.iter().find(is_own));
         let fence = |path: &Key| Fence(i64::try_from(path.as_bytes().len()).unwrap());
         Ok(own.map(|_| fence(path)))
     }
 
     fn holder(&self, path: &Key, other_than: Option<&AgentId>) -> Result<Option<Holder>, OwnershipError> {
         let held = self.held.borrow();
-        let other = held.get(path).filter(|(holder, _)| Some(holder) != other_than);
+        let other = held.get(path).and_then(|holders| holders.last());
+        let other = other.filter(|(holder, _)| Some(holder) != other_than);
         Ok(other.map(|(agent, since)| Holder {
             agent: agent.clone(),
             issue: Some(IssueId::new("other-1").unwrap()),

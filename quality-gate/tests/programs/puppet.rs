@@ -66,7 +66,6 @@ fn commit_paths(root: &Path, message: &str, paths: &[&str]) -> Result<(), Box<dy
         who: Who { agent: AgentId::new("A")?, issue: None, run: None },
         selection: Selection::Paths(paths.iter().map(|path| RepoPath::from_bytes(*path)).collect()),
         message: message.to_owned(),
-        evidence: Vec::new(),
         owner: owner(),
     };
     commit(&repo, &All, &GitHooks, &request)?;

@@ -16,15 +16,18 @@ fn events_tell_what_happened_in_order() {
     done(&world, "lock release a --agent A");
     let events = done(&world, "logs list --json").json()["events"].clone();
     let kinds: Vec<_> = events.as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap()).collect();
-    assert_eq!(kinds, ["agent.joined", "lock.acquired", "agent.joined", "lock.refused", "lock.released"]);
+    assert_eq!(
+        kinds,
+        ["agent.joined", "lock.acquired", "issue.claimed", "agent.joined", "lock.refused", "lock.released"]
+    );
     assert_eq!(
         fields(&events[1]),
         ["agent", "at", "detail", "issue", "kind", "lock", "path", "run", "seq", "target"]
     );
-    assert_eq!(events[3]["detail"]["conflicts"][0]["by"], "A");
+    assert_eq!(events[4]["detail"]["conflicts"][0]["by"], "A");
     let only = done(&world, "logs list --agent B --kind lock.refused --json").json();
     assert_eq!(only["events"].as_array().unwrap().len(), 1);
-    assert_eq!(done(&world, "logs list -n 2 --json").json()["events"][1], events[4], "the newest");
+    assert_eq!(done(&world, "logs list -n 2 --json").json()["events"][1], events[5], "the newest");
 }
 
 #[test]
@@ -40,7 +43,7 @@ fn show_tells_one_event_or_the_story_of_a_lock() {
     assert_eq!(done(&world, "logs show 2 --json").json()["events"][0]["kind"], "lock.acquired");
     let unknown = run(&world, "logs show zzz");
     assert_eq!(unknown.code, 2);
-    assert!(unknown.err.contains("no event or lock is called `zzz`"), "{}", unknown.err);
+    assert!(unknown.err.contains("no event, lock, evidence or run is called `zzz`"), "{}", unknown.err);
 }
 
 #[test]

@@ -9,11 +9,14 @@ use mala_gate::rules::{self, Candidate, IssuePattern, Records};
 use mala_gate::runner::Tee;
 use mala_gate::verdict::{self, Check, Status, Verdict};
 use mala_gate::{EvidenceLog, Oid, Repo};
+use mala_logs::telemetry::spans::{self, Span};
 use mala_logs::telemetry::{GateResult, metrics};
 use mala_store::{EventKind, Party, Store, process};
 use serde_json::json;
 
+use super::transcript::Transcript;
 use super::{Judged, Subject};
+use crate::claim::Claim;
 use crate::context::{Context, open};
 use crate::error::{CliError, Code, REFUSED};
 use crate::ownership::StoreOwnership;
@@ -42,6 +45,9 @@ pub(crate) struct CheckArgs {
     /// File with the agent's last message, which may declare that no commit is needed; `-` for standard input
     #[arg(long, value_name = "FILE")]
     final_message: Option<PathBuf>,
+    /// Transcript of the agent's client, as evidence where `transcripts.evidence = true` [default: the one its hooks told of]
+    #[arg(long, value_name = "FILE")]
+    transcript: Option<PathBuf>,
 }
 
 pub(super) fn cmd_check(args: &CheckArgs, context: &Context) -> Result<Code, CliError> {
@@ -51,14 +57,50 @@ pub(super) fn cmd_check(args: &CheckArgs, context: &Context) -> Result<Code, Cli
     let subject = args.judged.resolve(context, &mut store)?;
     let final_message = args.final_message.as_ref().map(|file| read(context, file)).transpose()?;
     let repo = Repo::new(scope);
-    let question = Question { subject, revision: args.commit.clone(), final_message };
+    let transcript = transcript(args, context, &settings, &subject, &mut store)?;
+    let span = context.span().in_scope(|| spans::gate(subject.agent.as_ref(), subject.issue.as_ref()));
+    let _judging = span.clone().entered();
+    let question = Question { subject, revision: args.commit.clone(), final_message, transcript };
     let mut verdict = verdict(&repo, store, &settings, &question)?;
     if args.rerun {
         verdict = rerun(context, &repo, &settings, verdict)?;
     }
+    tell(&span, &verdict);
     metrics().gate_result(if verdict.is_pass() { GateResult::Pass } else { GateResult::Fail });
     context.ui.answer(&verdict, |out| show(out, &verdict))?;
     Ok(if verdict.is_pass() { Code::SUCCESS } else { Code::from(REFUSED) })
+}
+
+/// The transcript that was named, if one may be.
+fn transcript(
+    args: &CheckArgs,
+    context: &Context,
+    settings: &Settings,
+    subject: &Subject,
+    store: &mut Store,
+) -> Result<Option<Transcript>, CliError> {
+    let Some(path) = &args.transcript else { return Ok(None) };
+    if !settings.transcripts.evidence {
+        return Err(CliError::refused("transcripts are not accepted as evidence here")
+            .hint("accept them in mala.toml: [transcripts] evidence = true"));
+    }
+    if context.bound_party(store)?.is_some() {
+        return Err(CliError::refused("an agent cannot name its own transcript")
+            .hint("run the tests where mala sees them: mala test -- COMMAND"));
+    }
+    if subject.agent.is_none() {
+        return Err(CliError::usage("whose transcript is it? name the agent with `--agent NAME`"));
+    }
+    Transcript::named(&context.cwd.join(path)).map(Some)
+}
+
+/// Tells a collector what came of it.
+fn tell(span: &Span, verdict: &Verdict) {
+    spans::outcome(span, if verdict.is_pass() { "pass" } else { "fail" });
+    if !verdict.is_pass() {
+        let failed: Vec<&str> = verdict.failures().map(|check| check.name).collect();
+        spans::failed(span, &failed.join(", "));
+    }
 }
 
 /// The verdict with every required command run anew. Agents cannot ask for it: what they wrote would run outside of their tree.
@@ -66,6 +108,10 @@ fn rerun(context: &Context, repo: &Repo, settings: &Settings, verdict: Verdict) 
     if context.supervised.is_some() {
         return Err(CliError::refused("an agent cannot have its tests rerun outside of its own tree")
             .hint("run them in a snapshot: mala test --isolated -- COMMAND"));
+    }
+    if settings.required().is_empty() {
+        return Err(CliError::usage("there is nothing to rerun: no command is required")
+            .hint("name some in mala.toml: [validate] commands = [\"cargo test\"], or choose a preset"));
     }
     let Some(commit) = verdict.commit.clone() else { return Ok(verdict) };
     let (commands, carried, owner) =
@@ -84,6 +130,8 @@ pub(crate) struct Question {
     pub(crate) subject: Subject,
     pub(crate) revision: Option<String>,
     pub(crate) final_message: Option<String>,
+    /// The transcript to believe, if any is; else the one that the agent's session told of.
+    pub(crate) transcript: Option<Transcript>,
 }
 
 /// Judges, and notes the verdict about an agent in the log.
@@ -96,24 +144,35 @@ pub(crate) fn verdict(
     let rules = super::rules(settings)?;
     let Subject { agent, issue } = question.subject.clone();
     let known = store.status()?.agents.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
-    let claimed_at = known.as_ref().map(|known| known.since);
+    let claim = known.as_ref().map(|known| Claim::of(&mut store, known, issue.as_ref())).transpose()?;
     let commit = match &question.revision {
         Some(revision) => Some(named(repo, revision)?),
-        None => newest(repo, &rules.issue, issue.as_ref(), claimed_at)?,
+        None => newest(repo, &rules.issue, issue.as_ref(), claim.as_ref())?,
     };
     let candidate = Candidate {
         commit,
         issue,
         agent,
-        claimed_at,
-        claimed_head: None,
+        claimed_at: claim.as_ref().map(|claim| claim.at),
+        claimed_head: claim.and_then(|claim| claim.head),
         final_message: question.final_message.clone(),
     };
-    let foreign =
-        known.as_ref().map(|known| foreign_writes(&mut store, &known.party, claimed_at)).transpose()?;
-    let log = EvidenceLog::of(repo.scope());
-    let records = Records { log: &log, transcripts: &[] };
+    let since = known.as_ref().map(|known| known.since);
+    let foreign = known.as_ref().map(|known| foreign_writes(&mut store, &known.party, since)).transpose()?;
+    let transcript = match (&question.transcript, &candidate.agent) {
+        _ if !settings.transcripts.evidence => None,
+        (None, Some(agent)) => Transcript::of_session(&mut store, agent, since)?,
+        (named, _) => named.clone(),
+    };
     let ownership = StoreOwnership::new(store);
+    let told = match (&transcript, &candidate.agent, &candidate.commit) {
+        (Some(transcript), Some(agent), Some(commit)) => {
+            transcript.evidence(repo, &ownership, agent, commit)?
+        }
+        _ => Vec::new(),
+    };
+    let log = EvidenceLog::of(repo.scope());
+    let records = Records { log: &log, transcripts: &told };
     let mut verdict = rules::check(repo, &ownership, &records, &rules, &candidate)?;
     if let Some(check) = foreign {
         if check.status == Status::Fail {
@@ -137,25 +196,26 @@ fn named(repo: &Repo, revision: &str) -> Result<Oid, CliError> {
     })
 }
 
-/// The newest commit that names the issue, else the last one. For an agent, commits from before it began do not count.
+/// The newest commit that names the issue, else the last one. For an agent, commits from before its claim do not count.
 fn newest(
     repo: &Repo,
     pattern: &IssuePattern,
     issue: Option<&IssueId>,
-    since: Option<Timestamp>,
+    claim: Option<&Claim>,
 ) -> Result<Option<Oid>, CliError> {
     let Some(head) = repo.resolve("HEAD")? else { return Ok(None) };
     let Some(issue) = issue else { return Ok(Some(head)) };
+    let claimed = claim.and_then(|claim| claim.head.as_ref());
     let mut next = Some(head.clone());
     for _ in 0..LOOK_BACK {
-        let Some(id) = next else { break };
+        let Some(id) = next.filter(|id| Some(id) != claimed) else { break };
         let commit = repo.commit(&id)?;
         if pattern.names(&commit.message, issue) {
             return Ok(Some(id));
         }
         next = commit.parents.first().cloned();
     }
-    Ok(since.is_none().then_some(head))
+    Ok(claim.is_none().then_some(head))
 }
 
 /// Changes to others' files, and files written without their lock, stand against an agent.

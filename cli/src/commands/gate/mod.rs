@@ -4,6 +4,7 @@ mod check;
 mod commit_msg;
 mod post_commit;
 mod pre_commit;
+mod transcript;
 
 use clap::Subcommand;
 use mala_config::{Settings, ValidateSettings};
@@ -15,6 +16,7 @@ use crate::context::Context;
 use crate::error::{CliError, Code};
 
 pub(crate) use check::{Question, verdict};
+pub(crate) use transcript::Transcript;
 
 /// Judge commits
 #[derive(Debug, Subcommand)]

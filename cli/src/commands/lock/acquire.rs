@@ -3,11 +3,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use mala_config::Override;
 use mala_core::{Conflict, IssueId, Mode};
-use mala_logs::telemetry::{LockResult, WaitResult, metrics};
+use mala_logs::telemetry::{LockResult, WaitResult, metrics, spans};
 use mala_store::{Cause, Outcome, Refusal, Request, Wait, show_circle};
 use serde_json::json;
 
 use super::{explain_conflicts, patience, write_locks};
+use crate::claim;
 use crate::context::{Caller, Context, Paths, open};
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
@@ -60,15 +61,23 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
         ttl: settings.lock.ttl,
         reason: args.reason,
     };
-    let began = Instant::now();
+    let (began, mut has_waited) = (Instant::now(), false);
     let outcome = match patience {
         Some(patience) => {
             let wait = Wait { longest: patience, on_behalf_of: context.asker_process(), remind_every: None };
-            store.reserve_or_wait(&request, wait, |conflicts| say_waiting(context, patience, conflicts))?
+            let targets: Vec<String> = request.wants.iter().map(|want| plain(&want.target)).collect();
+            let span =
+                context.span().in_scope(|| spans::lock_wait(&request.party.agent, &targets.join(", ")));
+            let _waiting = span.entered();
+            store.reserve_or_wait(&request, wait, |conflicts| {
+                has_waited = true;
+                say_waiting(context, patience, conflicts);
+            })?
         }
         None => store.reserve(&request)?,
     };
-    count(&outcome, patience.map(|_| began.elapsed()));
+    claim::note(&mut store, &scope, &request.party)?;
+    count(&outcome, has_waited.then(|| began.elapsed()));
     match outcome {
         Outcome::Granted(locks) => {
             let body = json!({ "granted": json::locks(&locks), "conflicts": [] });
@@ -85,11 +94,14 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
 
 /// Tells the collector, if there is one, how it went and how long it took to wait.
 fn count(outcome: &Outcome, waited: Option<Duration>) {
-    let (tried, ended) = match outcome {
-        Outcome::Granted(_) => (LockResult::Granted, WaitResult::Granted),
-        Outcome::Refused(_) => (LockResult::Refused, WaitResult::TimedOut),
+    metrics().lock_try(LockResult::from(matches!(outcome, Outcome::Granted(_))));
+    let ended = match outcome {
+        Outcome::Granted(_) => WaitResult::Granted,
+        Outcome::Refused(Refusal { cause: Cause::Deadlock(_), .. }) => WaitResult::Deadlock,
+        // It was not let into the queue at all.
+        Outcome::Refused(Refusal { cause: Cause::Held, .. }) => return,
+        Outcome::Refused(_) => WaitResult::TimedOut,
     };
-    metrics().lock_try(tried);
     if let Some(waited) = waited {
         metrics().lock_wait(waited, ended);
     }

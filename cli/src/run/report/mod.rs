@@ -10,7 +10,8 @@ use std::path::Path;
 
 use mala_core::Timestamp;
 use mala_engine::{Event, Reporter};
-use mala_logs::journal::JournalWriter;
+use mala_logs::chain::{ChainError, ChainWriter};
+use mala_logs::secrets::mask_json;
 use serde::Serialize;
 
 pub(crate) use live::{Live, Pulse};
@@ -41,7 +42,7 @@ impl Reporter for Json {
 /// Sends everything to the log of the run, and then to whoever watches.
 pub(crate) struct Logged {
     /// Opened when the run says its name.
-    log: Option<JournalWriter>,
+    log: Option<ChainWriter>,
     folder: std::path::PathBuf,
     next: Box<dyn Reporter>,
     ui: Ui,
@@ -53,8 +54,8 @@ impl Logged {
     }
 
     fn open(&mut self, run: &str) {
-        match JournalWriter::open(&self.folder.join(format!("{run}.jsonl"))) {
-            Ok(log) => self.log = Some(log),
+        match ChainWriter::open(&self.folder.join(format!("{run}.jsonl"))) {
+            Ok(log) => self.log = Some(log.unsynced()),
             Err(error) => self.ui.warning(&format!("this run has no log: {error}")),
         }
     }
@@ -66,7 +67,7 @@ impl Reporter for Logged {
             self.open(run.as_str());
         }
         if let Some(log) = &mut self.log
-            && let Err(error) = log.write(&Line { at, event })
+            && let Err(error) = append(log, &Line { at, event })
         {
             self.ui.warning(&format!("the log of this run ends here: {error}"));
             self.log = None;
@@ -77,6 +78,13 @@ impl Reporter for Logged {
     fn tick(&mut self) {
         self.next.tick();
     }
+}
+
+/// What agents do may name secrets, as in the command lines they type.
+fn append(log: &mut ChainWriter, line: &Line<'_>) -> Result<(), ChainError> {
+    let mut value = serde_json::to_value(line).expect("events become JSON");
+    mask_json(&mut value);
+    log.append(&value).map(drop)
 }
 
 /// Writes a line, wherever it goes; a reader that has gone away is no reason to stop agents.

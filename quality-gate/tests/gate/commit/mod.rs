@@ -26,7 +26,6 @@ pub(crate) fn request(message: &str, selection: Selection) -> Request {
         },
         selection,
         message: message.into(),
-        evidence: Vec::new(),
         owner: owner(1),
     }
 }
@@ -282,10 +281,9 @@ fn the_message_carries_what_mala_knows() {
     w.write("src/lib.rs", "x\n");
     let locks = Locks::new(&[("A", "a.txt"), ("A", "src/lib.rs")]);
     let evidence = record(&w, "A", &locks, || {}).id;
-    let mut wanted =
-        request("bd-proj-1: subject\n\nBody --- with\n---\na divider.  \n\n\n", Selection::Owned);
-    wanted.evidence = vec![evidence.clone()];
-    commit(&w.repo(), &locks, &GitHooks, &wanted).unwrap();
+    let wanted = request("bd-proj-1: subject\n\nBody --- with\n---\na divider.  \n\n\n", Selection::Owned);
+    let made = commit(&w.repo(), &locks, &GitHooks, &wanted).unwrap();
+    assert_eq!(made.evidence, std::slice::from_ref(&evidence));
     assert_eq!(
         w.git(&["log", "-1", "--format=%B"]),
         format!(

@@ -26,6 +26,32 @@ fn every_required_command_needs_its_own_evidence() {
 }
 
 #[test]
+fn of_several_commands_the_newest_record_of_each_decides() {
+    let mut d = Desk::new();
+    d.rules.required = vec![command("pytest"), command("ruff check")];
+    d.edit("A", "a.txt", "flaky\n");
+    d.run("A", "ruff check", 0);
+    d.run("A", "pytest", 0);
+    d.run("A", "pytest", 1);
+    d.commit();
+    assert!(d.fails("command").starts_with("`pytest` failed on what was committed"));
+    d.run("A", "pytest", 0);
+    d.passes();
+}
+
+#[test]
+fn strictly_what_changed_during_the_run_must_not_be_ones_own_either() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run_during("A", "pytest", 0, || d.edit("A", "src/lib.rs", "for a moment\n"));
+    d.w.git(&["checkout", "-q", "--", "src/lib.rs"]);
+    d.commit();
+    d.passes();
+    d.rules.foreign = Foreign::Refused;
+    assert!(d.fails("command").starts_with("`src/lib.rs` was changed while `pytest` ran"));
+}
+
+#[test]
 fn somebody_elses_run_does_not_count() {
     let mut d = Desk::new();
     d.edit("A", "a.txt", "good\n");

@@ -82,7 +82,6 @@ impl Desk {
             who: Who { agent: agent(name), issue: None, run: None },
             selection: Selection::Owned,
             message: message.into(),
-            evidence: Vec::new(),
             owner: owner(1),
         };
         commit(&self.w.repo(), &self.locks, &GitHooks, &request).unwrap().id
@@ -221,6 +220,19 @@ fn a_chosen_date_does_not_make_an_old_commit_new() {
 }
 
 #[test]
+fn a_file_that_was_held_only_before_the_claim_is_not_owned() {
+    let mut d = Desk::new();
+    let before = d.candidate.claimed_at.unwrap().minus(std::time::Duration::from_secs(60));
+    d.locks.give_at("A", "a.txt", before);
+    d.w.write("a.txt", "good\n");
+    d.run("A", "pytest", 0);
+    d.commit();
+    assert!(d.fails("files-owned").starts_with("`A` never held `a.txt`"));
+    d.locks.give("A", "a.txt");
+    d.passes();
+}
+
+#[test]
 fn where_only_the_time_of_the_claim_is_known_the_date_decides() {
     let (mut d, _) = honest();
     d.candidate.claimed_head = None;
@@ -244,6 +256,8 @@ fn people_may_commit_any_file_and_use_anybodys_evidence() {
 fn a_clean_status_can_be_asked_for() {
     let (mut d, _) = honest();
     d.rules.clean = mala_gate::rules::Clean::Required;
+    // Once its own, it was handed on.
+    d.locks.give("A", "b.txt");
     d.edit("B", "b.txt", "B is not done\n");
     d.passes();
     d.edit("A", "src/lib.rs", "forgotten\n");

@@ -1,0 +1,182 @@
+//! Records of test runs, as `mala logs` shows them.
+
+use std::fs;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use mala_core::{AgentId, Scope, Timestamp};
+use mala_gate::evidence::Of;
+use mala_gate::{Evidence, EvidenceLog};
+use mala_logs::chain::{ChainError, Verified, verify};
+
+use crate::error::CliError;
+use crate::ui::{DIM, GREEN, RED, plain, span};
+
+/// What ids of records begin with.
+const PREFIX: &str = "ev-";
+
+/// Which records to show.
+#[derive(Debug, Default)]
+pub(super) struct Filter {
+    pub(super) agent: Option<AgentId>,
+    pub(super) since: Option<Timestamp>,
+    pub(super) limit: usize,
+}
+
+/// The newest records that fit, oldest first.
+pub(super) fn list(scope: &Scope, filter: &Filter) -> Result<Vec<Evidence>, CliError> {
+    let mut found = Vec::new();
+    if filter.limit == 0 {
+        return Ok(found);
+    }
+    // Records are written when their command ends, so older ones end earlier.
+    let keep = |evidence: Evidence| {
+        if filter.since.is_some_and(|since| evidence.ended_at < since) {
+            return ControlFlow::Break(());
+        }
+        found.push(evidence);
+        if found.len() >= filter.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    search(scope, filter.agent.as_ref(), keep)?;
+    found.reverse();
+    Ok(found)
+}
+
+/// The record of this id; nothing if it cannot be one's id.
+pub(super) fn find(scope: &Scope, id: &str) -> Result<Option<Evidence>, CliError> {
+    let mut found = None;
+    if !id.starts_with(PREFIX) {
+        return Ok(found);
+    }
+    search(scope, None, |evidence| {
+        if evidence.id.as_str() != id {
+            return ControlFlow::Continue(());
+        }
+        found = Some(evidence);
+        ControlFlow::Break(())
+    })?;
+    Ok(found)
+}
+
+fn search(
+    scope: &Scope,
+    agent: Option<&AgentId>,
+    found: impl FnMut(Evidence) -> ControlFlow<()>,
+) -> Result<(), CliError> {
+    let of = agent.map_or(Of::Anyone { word: "" }, Of::Agent);
+    EvidenceLog::of(scope).search(of, |_| ControlFlow::Continue(true), found).map_err(|error| match error {
+        ChainError::Broken(broken) => {
+            CliError::refused(broken).hint("see how far it can be read: mala logs verify")
+        }
+        error => CliError::failed(error),
+    })
+}
+
+pub(super) fn write_list(out: &mut dyn Write, records: &[Evidence]) -> io::Result<()> {
+    for record in records {
+        let style = if record.has_passed() { GREEN } else { RED };
+        let agent = plain(&record.agent);
+        let (ending, command) = (short_ending(record), plain(record.command()));
+        writeln!(
+            out,
+            "{DIM}{}{DIM:#}  {}  {agent:<16}  {style}{ending:<8}{style:#}  {command}",
+            record.ended_at, record.id
+        )?;
+    }
+    Ok(())
+}
+
+fn short_ending(record: &Evidence) -> String {
+    match (record.exit_code, record.signal) {
+        (Some(code), _) => format!("exit {code}"),
+        (None, Some(signal)) => format!("signal {signal}"),
+        (None, None) => "unknown".to_owned(),
+    }
+}
+
+pub(super) fn write_whole(out: &mut dyn Write, record: &Evidence) -> io::Result<()> {
+    write_list(out, std::slice::from_ref(record))?;
+    let mut line = |name: &str, value: &str| writeln!(out, "        {name}: {}", plain(value));
+    line("folder", &record.cwd)?;
+    let how = if record.isolated { "in a snapshot of its own" } else { "in the shared checkout" };
+    line("ran", &format!("{how}, for {}", span(record.ended_at.since(record.started_at))))?;
+    if let Some(issue) = &record.issue {
+        line("issue", issue.as_str())?;
+    }
+    if let Some(run) = &record.run {
+        line("run", run.as_str())?;
+    }
+    line("on commit", record.head.as_ref().map_or("none yet", |head| head.as_str()))?;
+    for path in record.files.keys() {
+        line("with changed", &owned(record, path))?;
+    }
+    for path in record.after.keys() {
+        line("changed while it ran", &owned(record, path))?;
+    }
+    match &record.output_log {
+        Some(path) => line("output", path),
+        None => line("output", "not saved"),
+    }
+}
+
+fn owned(record: &Evidence, path: &mala_gate::RepoPath) -> String {
+    match (record.is_foreign(path), record.holders.get(path)) {
+        (true, Some(holder)) => format!("{path} (of `{holder}`)"),
+        (true, None) => format!("{path} (not its own)"),
+        (false, _) => path.to_string(),
+    }
+}
+
+/// What the command printed.
+pub(super) fn output(record: &Evidence) -> Result<Vec<u8>, CliError> {
+    let Some(path) = &record.output_log else {
+        return Err(CliError::refused(format!(
+            "the output of `{}` was not saved: it went to a terminal or another device",
+            record.id
+        ))
+        .hint(format!("the rest of the record: mala logs show {}", record.id)));
+    };
+    fs::read(path).map_err(|error| CliError::failed(format!("cannot read `{}`: {error}", plain(path))))
+}
+
+/// Where all evidence lies.
+pub(super) fn folder(scope: &Scope) -> PathBuf {
+    EvidenceLog::of(scope).path().parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// A log that was checked.
+pub(super) struct Checked {
+    pub(super) path: PathBuf,
+    pub(super) outcome: Result<Verified, ChainError>,
+}
+
+/// Checks the log of evidence, that of reruns, then those of all runs in the order of their names.
+pub(super) fn verify_all(scope: &Scope) -> Vec<Checked> {
+    let evidence = EvidenceLog::of(scope);
+    let mut paths = vec![evidence.path().to_owned(), evidence.path().with_file_name("reruns.jsonl")];
+    paths.extend(run_logs(&super::runs::folder(scope)));
+    let is_there = |path: &PathBuf| path.exists() || path.with_extension("head").exists();
+    paths.retain(|path| is_there(path) || path == evidence.path());
+    paths.into_iter().map(|path| Checked { outcome: verify(&path), path }).collect()
+}
+
+/// The logs of runs. Full files belong to the log whose name they begin with.
+fn run_logs(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_log = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.strip_suffix(".jsonl").is_some_and(|stem| !stem.contains('.'))
+    };
+    // A log whose file was removed is known by what lies beside it.
+    let known = |path: PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        let stem = name.strip_suffix(".head").filter(|stem| !stem.contains('.'))?;
+        Some(path.with_file_name(format!("{stem}.jsonl")))
+    };
+    let mut logs: Vec<PathBuf> =
+        entries.filter_map(|path| if is_log(&path) { Some(path) } else { known(path) }).collect();
+    logs.sort();
+    logs.dedup();
+    logs
+}

@@ -1,0 +1,317 @@
+//! `mala logs`: what happened.
+
+mod evidence;
+mod runs;
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use mala_config::parse_duration;
+use mala_core::{AgentId, Scope};
+use mala_logs::chain::{ChainError, Verified};
+use mala_store::{Event, EventFilter, EventKind, Store};
+use serde_json::{Value, json};
+
+use crate::context::{Context, open};
+use crate::error::{CliError, Code, REFUSED};
+use crate::ui::{DIM, RED, plain};
+
+/// How often `tail --follow` asks whether there is anything new; the question costs microseconds.
+const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
+
+/// Read what happened: events, evidence of tests, runs
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogsCommand {
+    List(ListArgs),
+    Show(ShowArgs),
+    Tail(TailArgs),
+    Verify(VerifyArgs),
+}
+
+/// What to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Every lock taken, refused, given back or lost, and what agents did
+    Events,
+    /// Every test command that ran, and how it ended
+    Evidence,
+    /// Every `mala run`
+    Runs,
+}
+
+/// List events, evidence or runs, oldest first
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala logs list --since 1h
+  mala logs list --agent alice --kind lock.refused
+  mala logs list evidence --agent alice
+  mala logs list runs")]
+pub(crate) struct ListArgs {
+    /// What to list
+    #[arg(value_enum, default_value_t = What::Events)]
+    what: What,
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Only the newest N
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 100)]
+    limit: u32,
+}
+
+/// Show one thing whole: an event, the story of a lock, a test run, a run
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala logs show 42
+  mala logs show k3x9q2
+  mala logs show ev-5s0c2f7w1q --output")]
+pub(crate) struct ShowArgs {
+    /// Number of an event, or id of a lock, of evidence or of a run
+    id: String,
+    /// Of evidence: what the command printed, and nothing else
+    #[arg(long)]
+    output: bool,
+}
+
+/// Check that nobody has changed the evidence or the logs of runs
+///
+/// Every line of these logs holds a hash of the one before. The first line that was changed, removed, inserted or cut off is
+/// named.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  mala logs verify")]
+pub(crate) struct VerifyArgs {}
+
+/// Show the newest events, and new ones as they happen
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  mala logs tail --follow")]
+pub(crate) struct TailArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Start with the newest N
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
+    lines: u32,
+    /// Go on until interrupted
+    #[arg(long, short)]
+    follow: bool,
+}
+
+#[derive(Debug, Args)]
+struct FilterArgs {
+    /// Only those of this agent
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Only events of this kind, e.g. lock.refused
+    #[arg(long, value_name = "KIND", value_parser = clap::builder::PossibleValuesParser::new(EventKind::ALL.iter().map(|k| k.as_str())))]
+    kind: Option<String>,
+    /// Only those of the last so much time, e.g. 1h
+    #[arg(long, value_name = "DURATION")]
+    since: Option<String>,
+}
+
+impl FilterArgs {
+    fn resolve(&self, store: &Store, limit: u32) -> Result<EventFilter, CliError> {
+        let since =
+            self.since.as_deref().map(parse_duration).transpose()?.map(|span| store.now().minus(span));
+        let (agent, kind) = (self.agent.clone(), self.kind.clone());
+        Ok(EventFilter { since, agent, kind, limit: Some(limit), ..EventFilter::default() })
+    }
+}
+
+pub(crate) fn run(command: LogsCommand, context: &Context) -> Result<Code, CliError> {
+    match command {
+        LogsCommand::List(args) => cmd_list(&args, context)?,
+        LogsCommand::Show(args) => cmd_show(&args, context)?,
+        LogsCommand::Verify(_) => return cmd_verify(context),
+        LogsCommand::Tail(args) => cmd_tail(&args, context)?,
+    }
+    Ok(Code::SUCCESS)
+}
+
+fn cmd_list(args: &ListArgs, context: &Context) -> Result<(), CliError> {
+    let scope = context.scope()?;
+    let mut store = open(&scope)?;
+    let filter = args.filter.resolve(&store, args.limit)?;
+    if args.what != What::Events && filter.kind.is_some() {
+        return Err(
+            CliError::usage("`--kind` is about events").hint("list those: mala logs list --kind KIND")
+        );
+    }
+    match args.what {
+        What::Events => {}
+        What::Evidence => return list_evidence(context, &scope, filter),
+        What::Runs if filter.agent.is_some() => {
+            return Err(CliError::usage("runs have many agents; `--agent` is about events and evidence"));
+        }
+        What::Runs => return list_runs(context, &scope, &mut store, &filter),
+    }
+    let events = store.events(&filter)?;
+    context.ui.answer(&json!({ "events": events }), |out| match events.as_slice() {
+        [] => writeln!(out, "no events"),
+        events => write_events(out, events),
+    })
+}
+
+fn list_evidence(context: &Context, scope: &Scope, filter: EventFilter) -> Result<(), CliError> {
+    let records = evidence::list(
+        scope,
+        &evidence::Filter {
+            agent: filter.agent.map(AgentId::new).transpose()?,
+            since: filter.since,
+            limit: filter.limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX),
+        },
+    )?;
+    context.ui.answer(&json!({ "evidence": records }), |out| match records.as_slice() {
+        [] => writeln!(out, "no evidence: run a test command with `mala test -- COMMAND`"),
+        records => evidence::write_list(out, records),
+    })
+}
+
+fn list_runs(
+    context: &Context,
+    scope: &Scope,
+    store: &mut Store,
+    filter: &EventFilter,
+) -> Result<(), CliError> {
+    let runs = runs::list(store, scope, filter.since, filter.limit.unwrap_or(u32::MAX))?;
+    context.ui.answer(&json!({ "runs": runs }), |out| match runs.as_slice() {
+        [] => writeln!(out, "no runs: start one with `mala run`"),
+        runs => runs.iter().try_for_each(|run| run.write(out)),
+    })
+}
+
+fn cmd_show(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
+    let scope = context.scope()?;
+    if let Some(record) = evidence::find(&scope, &args.id)? {
+        if args.output {
+            let bytes = evidence::output(&record)?;
+            let mut out = context.ui.out();
+            out.write_all(&bytes)?;
+            return Ok(out.flush()?);
+        }
+        return context.ui.answer(&json!({ "evidence": record }), |out| evidence::write_whole(out, &record));
+    }
+    let mut store = open(&scope)?;
+    if args.output {
+        return Err(CliError::usage(format!("no evidence is called `{}`", plain(&args.id)))
+            .hint("see the ids: mala logs list evidence"));
+    }
+    if let Some(run) = runs::find(&mut store, &scope, &args.id)? {
+        let events = run.events()?;
+        return context.ui.answer(&json!({ "run": run, "events": events }), |out| {
+            run.write(out)?;
+            events.iter().try_for_each(|event| runs::write_event(out, event))
+        });
+    }
+    let mut events = store.events(&EventFilter { lock: Some(args.id.clone()), ..EventFilter::default() })?;
+    if events.is_empty()
+        && let Ok(seq) = args.id.parse()
+    {
+        events.extend(store.event(seq)?);
+    }
+    if events.is_empty() {
+        let message = format!("no event, lock, evidence or run is called `{}`", plain(&args.id));
+        return Err(CliError::usage(message)
+            .hint("see the numbers and ids: mala logs list; mala logs list evidence; mala logs list runs"));
+    }
+    context.ui.answer(&json!({ "events": events }), |out| {
+        events.iter().try_for_each(|event| write_whole(out, event))
+    })
+}
+
+fn cmd_tail(args: &TailArgs, context: &Context) -> Result<(), CliError> {
+    let mut store = open(&context.scope()?)?;
+    let mut filter = args.filter.resolve(&store, args.lines)?;
+    loop {
+        let seen = store.data_version()?;
+        let events = store.events(&filter)?;
+        if context.ui.json {
+            events.iter().try_for_each(|event| context.ui.json_line(event))?;
+        } else {
+            context.ui.answer(&Value::Null, |out| write_events(out, &events))?;
+        }
+        if !args.follow {
+            return Ok(());
+        }
+        filter.after = events.last().map(|event| event.seq).or(filter.after);
+        filter.limit = None;
+        while store.data_version()? == seen {
+            thread::sleep(FOLLOW_PAUSE);
+        }
+    }
+}
+
+fn write_events(out: &mut dyn Write, events: &[Event]) -> io::Result<()> {
+    for event in events {
+        let time = event.at.to_string();
+        let agent = event.agent.as_deref().map(plain).unwrap_or_default();
+        let path = event.path.as_deref().map(plain).unwrap_or_default();
+        writeln!(out, "{DIM}{:>6}  {time}{DIM:#}  {:<16}  {agent:<16}  {path}", event.seq, event.kind)?;
+    }
+    Ok(())
+}
+
+fn write_whole(out: &mut dyn Write, event: &Event) -> io::Result<()> {
+    write_events(out, std::slice::from_ref(event))?;
+    let named = [("lock", &event.lock), ("issue", &event.issue), ("run", &event.run)];
+    for (name, value) in named {
+        if let Some(value) = value {
+            writeln!(out, "        {name}: {}", plain(value))?;
+        }
+    }
+    for (name, value) in event.detail.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null())
+    {
+        writeln!(out, "        {name}: {}", plain(value))?;
+    }
+    Ok(())
+}
+
+fn cmd_verify(context: &Context) -> Result<Code, CliError> {
+    let (mut lines, mut torn, mut logs) = (0_u64, 0, 0_u64);
+    let scope = context.scope()?;
+    for checked in evidence::verify_all(&scope) {
+        match checked.outcome {
+            Ok(Verified { lines: found, torn: parts, .. }) => {
+                lines += found;
+                torn += parts.len();
+                logs += 1;
+            }
+            Err(ChainError::Broken(broken)) => {
+                let body = json!({ "intact": false, "file": broken.file, "line": broken.line, "why": broken.to_string() });
+                context.ui.answer(&body, |_| Ok(()))?;
+                context.ui.note("broken", RED, &broken.to_string());
+                context.ui.hint(&remedy(&scope, &checked.path));
+                return Ok(Code::from(REFUSED));
+            }
+            Err(error) => {
+                return Err(CliError::failed(error).hint(format!("look at `{}`", checked.path.display())));
+            }
+        }
+    }
+    context.ui.answer(&json!({ "intact": true, "lines": lines, "torn": torn, "logs": logs }), |out| {
+        let some = |count, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        writeln!(out, "intact: {} in {}", some(lines, "record"), some(logs, "log"))?;
+        match torn {
+            0 => Ok(()),
+            torn => writeln!(
+                out,
+                "{torn} records were cut off when their writers were killed; they count for nothing"
+            ),
+        }
+    })?;
+    Ok(Code::SUCCESS)
+}
+
+/// What to do about a log that is broken. Nothing mends one: it would prove nothing any more.
+fn remedy(scope: &Scope, log: &Path) -> String {
+    let folder = evidence::folder(scope);
+    if !log.starts_with(&folder) {
+        return "the log of that run cannot be relied on; others are not concerned".to_owned();
+    }
+    let folder = folder.display();
+    format!(
+        "evidence counts for nothing until the log is put aside: mv '{folder}' '{folder}.broken'; then run the tests again"
+    )
+}
