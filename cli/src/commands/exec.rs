@@ -98,6 +98,8 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
         }
         Err(_) => run_plain(args, context),
     };
+    // The tree is dead, so what its git left is nobody's. The watch above may keep the guard for a moment longer.
+    guard.clear_git_locks();
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;
     }
@@ -126,6 +128,7 @@ fn watch(guard: &Arc<StoreGuard>, ui: &Ui) {
         loop {
             thread::sleep(LOOK_AGAIN);
             let Some(guard) = guard.upgrade() else { return };
+            guard.clear_git_locks();
             // What cannot be found out now is looked for again.
             for Lost { key, writer, holder } in guard.lost().unwrap_or_default() {
                 let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();

@@ -3,14 +3,21 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use mala_agents::start::LaunchSpec;
-use mala_core::{AgentId, Key, Mode, Owner, Scope, Target, Want};
+use mala_core::{AgentId, Key, Mode, Scope, Target, Want};
 use mala_engine::ports::{Attempt, Launcher, PortError};
-use mala_store::process::{self, Process};
+use mala_gate::Repo;
+use mala_store::process::{self, Process, ProcessTable};
 use mala_store::{Outcome, Party, Request, Store, Which};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use crate::enforce::git_locks;
+
+/// What the process calls itself that ends an agent's tree; it has the command line of its supervisor.
+const KEEPER: &str = "mala-keeper";
 
 /// Starts agents under `mala exec`, with locks that live as long as this process.
 #[derive(Debug)]
@@ -19,6 +26,8 @@ pub(crate) struct ExecLauncher {
     pub(crate) mala: PathBuf,
     /// Refuse to run where the kernel cannot enforce.
     pub(crate) require_kernel: bool,
+    /// Whether the kernel helps here, once that is known: to find out costs a process.
+    pub(crate) has_kernel: OnceLock<bool>,
 }
 
 impl ExecLauncher {
@@ -39,20 +48,33 @@ impl Launcher for ExecLauncher {
         Ok(command)
     }
 
-    /// A supervisor ends with its run and takes its tree with it. This makes sure that it has happened.
-    fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
-        for supervisor in supervisors(attempt) {
-            if let Ok(pid) = i32::try_from(supervisor.pid) {
-                // It may have ended just now.
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-            }
-            process::wait_for_end(&supervisor);
-        }
-        Ok(())
+    fn keeps_trees(&self) -> bool {
+        *self.has_kernel.get_or_init(|| mala_sandbox::probe().is_ok())
     }
 
-    /// Sockets of supervisors that were killed.
+    /// A supervisor ends with its run, and its keeper ends the tree then. This makes sure that it has happened: a keeper is
+    /// never killed, because it alone finds what has left the tree's process group.
+    fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
+        loop {
+            let found = supervisors(attempt);
+            if found.is_empty() {
+                return Ok(());
+            }
+            for supervisor in found.iter().filter(|process| process.name != KEEPER) {
+                if let Ok(pid) = i32::try_from(supervisor.pid) {
+                    // It may have ended just now.
+                    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                }
+            }
+            found.iter().for_each(|process| process::wait_for_end(&process.owner()));
+        }
+    }
+
+    /// Sockets of supervisors that were killed, and locks of git that killed processes of agents have left.
     fn sweep(&self) {
+        git_locks::sweep(&self.scope);
+        // What cannot be swept now is swept by the next commit.
+        let _ = mala_gate::commit::sweep(&Repo::new(self.scope.clone()), &ProcessTable);
         let desk = self.scope.state_dir().join("desk");
         for entry in fs::read_dir(desk).into_iter().flatten().flatten() {
             let pid = entry.path().file_stem().and_then(|stem| stem.to_str()?.parse().ok());
@@ -73,9 +95,9 @@ impl Launcher for ExecLauncher {
     }
 }
 
-/// The processes of `mala exec` that were started for this attempt.
+/// The processes of `mala exec` that were started for this attempt, with their keepers.
 #[cfg(target_os = "linux")]
-fn supervisors(attempt: &Attempt) -> Vec<Owner> {
+fn supervisors(attempt: &Attempt) -> Vec<Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_ours = |pid: &u32| {
@@ -88,12 +110,12 @@ fn supervisors(attempt: &Attempt) -> Vec<Owner> {
             && has("--agent", attempt.agent.as_str())
             && has("--run", attempt.run.as_str())
     };
-    pids.filter(is_ours).filter_map(|pid| Process::find(pid).map(|process| process.owner())).collect()
+    pids.filter(is_ours).filter_map(Process::find).collect()
 }
 
 /// Elsewhere a supervisor's own watch over its run has to do.
 #[cfg(not(target_os = "linux"))]
-fn supervisors(_attempt: &Attempt) -> Vec<Owner> {
+fn supervisors(_attempt: &Attempt) -> Vec<Process> {
     Vec::new()
 }
 

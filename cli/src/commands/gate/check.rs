@@ -3,14 +3,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mala_config::Settings;
-use mala_core::{IssueId, Timestamp};
+use mala_core::{AgentId, IssueId, Timestamp};
 use mala_gate::rerun::{self, Suite};
 use mala_gate::rules::{self, Candidate, IssuePattern, Records};
 use mala_gate::runner::Tee;
 use mala_gate::verdict::{self, Check, Status, Verdict};
 use mala_gate::{EvidenceLog, Oid, Repo};
 use mala_logs::telemetry::{GateResult, metrics};
-use mala_store::{EventKind, Party, Store, process};
+use mala_store::{EventKind, Store, StoreError, process};
 use serde_json::json;
 
 use super::{Judged, Subject};
@@ -110,7 +110,7 @@ pub(crate) fn verdict(
         final_message: question.final_message.clone(),
     };
     let foreign =
-        known.as_ref().map(|known| foreign_writes(&mut store, &known.party, claimed_at)).transpose()?;
+        known.as_ref().map(|known| foreign_writes(&mut store, &known.party.agent, claimed_at)).transpose()?;
     let log = EvidenceLog::of(repo.scope());
     let records = Records { log: &log, transcripts: &[] };
     let ownership = StoreOwnership::new(store);
@@ -158,9 +158,16 @@ fn newest(
     Ok(since.is_none().then_some(head))
 }
 
+/// The name of the check below.
+pub(crate) const FOREIGN_WRITES: &str = "foreign-writes";
+
 /// Changes to others' files, and files written without their lock, stand against an agent.
-fn foreign_writes(store: &mut Store, party: &Party, since: Option<Timestamp>) -> Result<Check, CliError> {
-    let facts = store.facts(&party.agent, &[EventKind::WriteForeign, EventKind::LockLost], since)?;
+pub(crate) fn foreign_writes(
+    store: &mut Store,
+    agent: &AgentId,
+    since: Option<Timestamp>,
+) -> Result<Check, StoreError> {
+    let facts = store.facts(agent, &[EventKind::WriteForeign, EventKind::LockLost], since)?;
     let is_certain = |detail: &serde_json::Value| detail["certain"] != json!(false);
     let mut paths: Vec<String> =
         facts.into_iter().filter(|fact| is_certain(&fact.detail)).filter_map(|fact| fact.path).collect();
@@ -168,19 +175,19 @@ fn foreign_writes(store: &mut Store, party: &Party, since: Option<Timestamp>) ->
     paths.dedup();
     Ok(if paths.is_empty() {
         Check {
-            name: "foreign-writes",
+            name: FOREIGN_WRITES,
             status: Status::Pass,
             detail: "no file of another agent was written".to_owned(),
             evidence: Vec::new(),
         }
     } else {
         Check {
-            name: "foreign-writes",
+            name: FOREIGN_WRITES,
             status: Status::Fail,
             detail: format!(
                 "written without holding them: {}; see what happened: mala logs list --agent {}",
                 paths.join(", "),
-                party.agent
+                agent
             ),
             evidence: Vec::new(),
         }
