@@ -19,6 +19,13 @@ use crate::enforce::git_locks;
 /// What the process calls itself that ends an agent's tree; it has the command line of its supervisor.
 const KEEPER: &str = "mala-keeper";
 
+/// Tells which attempt a process was started for.
+const ATTEMPT: &str = "MALA_ATTEMPT";
+
+fn mark(attempt: &Attempt) -> String {
+    format!("{}/{}", attempt.run, attempt.agent)
+}
+
 /// Starts agents under `mala exec`, with locks that live as long as this process.
 #[derive(Debug)]
 pub(crate) struct ExecLauncher {
@@ -44,7 +51,7 @@ impl Launcher for ExecLauncher {
     fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Result<Command, PortError> {
         let mut command = self.exec(&attempt.agent);
         command.args(["--issue", attempt.issue.as_str(), "--run", attempt.run.as_str()]);
-        command.arg("--").args(&spec.command).envs(&spec.env);
+        command.arg("--").args(&spec.command).envs(&spec.env).env(ATTEMPT, mark(attempt));
         Ok(command)
     }
 
@@ -57,11 +64,13 @@ impl Launcher for ExecLauncher {
     fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
         loop {
             let found = supervisors(attempt);
+            // Without keepers, what they kept is left: it cannot write to the checkout any more, but it runs.
+            let found = if found.is_empty() { orphans(attempt) } else { found };
             if found.is_empty() {
                 return Ok(());
             }
-            for supervisor in found.iter().filter(|process| process.name != KEEPER) {
-                if let Ok(pid) = i32::try_from(supervisor.pid) {
+            for process in found.iter().filter(|process| process.name != KEEPER) {
+                if let Ok(pid) = i32::try_from(process.pid) {
                     // It may have ended just now.
                     let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
                 }
@@ -98,8 +107,6 @@ impl Launcher for ExecLauncher {
 /// The processes of `mala exec` that were started for this attempt, with their keepers.
 #[cfg(target_os = "linux")]
 fn supervisors(attempt: &Attempt) -> Vec<Process> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_ours = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<&[u8]> = line.split(|byte| *byte == 0).take_while(|word| *word != b"--").collect();
@@ -110,12 +117,34 @@ fn supervisors(attempt: &Attempt) -> Vec<Process> {
             && has("--agent", attempt.agent.as_str())
             && has("--run", attempt.run.as_str())
     };
-    pids.filter(is_ours).filter_map(Process::find).collect()
+    pids().filter(is_ours).filter_map(Process::find).collect()
+}
+
+/// The processes that were started for this attempt by whatever means, as their environment says.
+#[cfg(target_os = "linux")]
+fn orphans(attempt: &Attempt) -> Vec<Process> {
+    let mark = format!("{ATTEMPT}={}", mark(attempt));
+    let is_ours = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    pids().filter(is_ours).filter_map(Process::find).collect()
+}
+
+#[cfg(target_os = "linux")]
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Elsewhere a supervisor's own watch over its run has to do.
 #[cfg(not(target_os = "linux"))]
 fn supervisors(_attempt: &Attempt) -> Vec<Process> {
+    Vec::new()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn orphans(_attempt: &Attempt) -> Vec<Process> {
     Vec::new()
 }
 

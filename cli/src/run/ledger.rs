@@ -13,8 +13,8 @@ use mala_engine::ports::{
 use mala_engine::{Keeping, State};
 use mala_gate::Oid;
 use mala_store::{
-    End, Event, EventFilter, EventKind, IssueError, JournalError, NewAttempt, Next, Outcome, Party, Progress,
-    Request, Store, StoreError, Tracker, process,
+    End, Event, EventFilter, EventKind, Extent, IssueError, JournalError, NewAttempt, Next, Outcome, Party,
+    Progress, Request, Store, StoreError, Tracker, process,
 };
 use serde_json::{Value, json};
 
@@ -91,7 +91,10 @@ impl Ledger for StoreLedger {
             "stopped": summary["stopped"], "attempts": count("attempts"), "left": count("left"),
             "cost": summary["cost"], "tokens": summary["tokens"],
         });
-        Ok(self.store()?.end_run(run, &detail)?)
+        let mut store = self.store()?;
+        // What killed agents have left in queues.
+        store.sweep(Extent { keep_events_since: Timestamp::from_millis(0), foreign_locks: false })?;
+        Ok(store.end_run(run, &detail)?)
     }
 
     fn tries(&self, issue: &IssueId) -> Result<Tries, PortError> {

@@ -63,7 +63,7 @@ fn what_a_killed_supervisors_tree_left_is_removed_before_its_work_is_saved() {
     let sign = batch.outside("sign");
     let run = batch.command(&[]).env("OUT", &sign).stdout(Stdio::piped()).spawn().unwrap();
     eventually("its git holds the lock", || sign.exists());
-    kill_supervisor(&batch);
+    kill_supervisor(&batch, Keeper::Lives);
     let run = Run::of(run);
     assert_eq!(run.only("handed_over")["saved_ref"], "refs/mala/bd-1/1", "{run:?}");
     assert_eq!((locks(&batch.world), batch.dirt().as_str()), (Vec::new(), ""));
@@ -78,7 +78,7 @@ fn what_is_left_when_the_run_itself_is_killed_is_removed_by_the_next_start() {
     let sign = batch.outside("sign");
     let mut run = batch.command(&[]).env("OUT", &sign).stdout(Stdio::piped()).spawn().unwrap();
     eventually("its git holds the lock", || sign.exists());
-    kill_supervisor(&batch);
+    kill_supervisor(&batch, Keeper::Dies);
     run.kill().unwrap();
     run.wait().unwrap();
     batch.assert_nothing_goes_on();
@@ -119,13 +119,21 @@ fn person_holds(batch: &Batch, branch: &str) -> Child {
     person
 }
 
+/// What happens to the process that ends the tree.
+#[derive(Clone, Copy, PartialEq)]
+enum Keeper {
+    Lives,
+    Dies,
+}
+
 /// Kills `mala exec`, which keeps the agent's tree.
-fn kill_supervisor(batch: &Batch) {
+fn kill_supervisor(batch: &Batch, keeper: Keeper) {
     let script = batch.outside("agent.sh").display().to_string();
     let is_supervisor = |folder: &Path| {
         let line = fs::read(folder.join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        line.contains(" exec --agent ") && line.contains(&script)
+        let is_keeper = fs::read(folder.join("comm")).is_ok_and(|name| name == b"mala-keeper\n");
+        line.contains(" exec --agent ") && line.contains(&script) && (keeper == Keeper::Dies || !is_keeper)
     };
     assert!(!processes_with(&script).is_empty());
     for entry in fs::read_dir("/proc").unwrap().flatten().filter(|entry| is_supervisor(&entry.path())) {
