@@ -44,13 +44,21 @@ pub(crate) struct Clerk {
 /// What a claim came to.
 #[derive(Debug)]
 pub(crate) enum Claimed {
-    /// With the issue as it is now, and what an attempt left that was cut off.
-    Yes(Attempt, Box<Issue>, Option<Continuation>),
+    Yes(Box<Taken>),
     /// Somebody else has it, or it is closed.
     Gone(String),
     FilesHeld(Vec<Held>),
     /// It was tried often enough.
     TooOften(u32),
+}
+
+/// An issue that is ours.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) attempt: Attempt,
+    /// As it is now.
+    pub(crate) issue: Issue,
+    pub(crate) left: Option<Continuation>,
 }
 
 /// What an attempt left that was cut off, for the next one to go on with.
@@ -152,7 +160,7 @@ impl Clerk {
         {
             left.is_in_place = salvage::put_in_place(&self.repo, saved)?;
         }
-        Ok(Claimed::Yes(attempt, Box::new(issue), left))
+        Ok(Claimed::Yes(Box::new(Taken { attempt, issue, left })))
     }
 
     /// What the last attempt at the issue left, if it was cut off and this run goes on with such.

@@ -226,11 +226,12 @@ impl Dispatcher {
 
     async fn on_claimed(&mut self, id: IssueId, claimed: Result<Claimed, PortError>) {
         match claimed {
-            Ok(Claimed::Yes(attempt, issue, left)) if self.stopping == Stopping::No => {
+            Ok(Claimed::Yes(taken)) if self.stopping == Stopping::No => {
                 self.claiming.remove(&id);
-                self.begin(attempt, *issue, left).await;
+                self.begin(*taken).await;
             }
-            Ok(Claimed::Yes(attempt, ..)) => {
+            Ok(Claimed::Yes(taken)) => {
+                let attempt = taken.attempt;
                 let (clerk, why) = (self.clerk.clone(), self.stopping.reason().to_owned());
                 self.queue.put_back(&id);
                 self.background(move || clerk.undo(&attempt, &why), |done| News::PutBack(id, done));

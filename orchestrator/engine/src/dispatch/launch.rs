@@ -5,15 +5,15 @@ use std::io;
 use std::path::Path;
 
 use mala_agents::start::{self, LaunchSpec, Order};
-use mala_core::{Issue, IssueId, Timestamp};
+use mala_core::{IssueId, Timestamp};
 use nix::unistd::Uid;
 
 use super::job::Job;
 use super::{Dispatcher, causes};
 use crate::Step;
-use crate::clerk::{Cause, Continuation};
+use crate::clerk::{Cause, Taken};
 use crate::event::Event;
-use crate::ports::{Attempt, Detail, PortError};
+use crate::ports::{Detail, PortError};
 use crate::prompt::{self, Tests};
 use crate::session::{self, Reach, Session, Start};
 
@@ -32,7 +32,8 @@ pub(super) enum Purpose {
 
 impl Dispatcher {
     /// Begins the attempt that was just claimed.
-    pub(super) async fn begin(&mut self, attempt: Attempt, issue: Issue, left: Option<Continuation>) {
+    pub(super) async fn begin(&mut self, taken: Taken) {
+        let Taken { attempt, issue, left } = taken;
         let id = issue.id.clone();
         let Some((profile, limits)) = self.options.profiles.choose(&issue).cloned() else {
             return self.leave(&id, "there is no profile for it");
