@@ -149,6 +149,9 @@ impl Clerk {
 
     fn try_salvage(&self, attempt: &Attempt, reason: &str, salvaged: &mut Salvaged) -> Result<(), PortError> {
         let files = self.own_dirty_files(attempt)?;
+        if files.is_empty() {
+            return Ok(());
+        }
         salvaged.files = files.iter().cloned().collect();
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);
         let message = format!(
