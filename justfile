@@ -32,6 +32,14 @@ bench-exec:
 bench-gate:
     cargo bench -p mala-tests --bench gate
 
+# What `mala run` costs beyond its agents.
+bench-run:
+    cargo bench -p mala-tests --bench run
+
+# 200 issues, 10 agents, and kills of everything at random.
+soak:
+    MALA_SOAK=200 cargo test -p mala-tests --test behaviour run::soak -- --nocapture
+
 # Install into ~/.cargo/bin, with the manual pages.
 install:
     cargo install --path cli --locked

@@ -114,6 +114,8 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     };
     drop(beside);
     guard.turns().settle();
+    // The tree is dead, so what its git left is nobody's. The watch above may keep the guard for a moment longer.
+    guard.clear_git_locks();
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;
     }
@@ -159,6 +161,7 @@ fn beside(scope: &Scope, party: &Party, settings: &Settings, guard: &Arc<StoreGu
 fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
     let (guard, ui) = (guard.clone(), ui.clone());
     Task::new("compare open files with locks", LOOK_AGAIN, move || {
+        guard.clear_git_locks();
         for Lost { key, writer, holder } in guard.lost()? {
             let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();
             let text = format!(

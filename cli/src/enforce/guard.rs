@@ -10,12 +10,13 @@ use std::time::Duration;
 use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, Want};
 use mala_logs::telemetry::{LockResult, metrics};
-use mala_sandbox::{Action, Attempt, Guard, Hold, Ruling, Start, Writer, writers};
+use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, writers};
 use mala_store::process::Process;
 use mala_store::{EventKind, Outcome, Party, Refusal, Request, Store, StoreError, Which};
 use serde_json::json;
 
 use super::drain::path_of;
+use super::git_locks::GitLocks;
 use super::ignored::Ignored;
 use super::turns::{Turns, command_line};
 use crate::error::CliError;
@@ -48,6 +49,7 @@ pub(crate) struct StoreGuard {
     unlocked: Unlocked,
     ignored: Ignored,
     turns: Turns,
+    git_locks: GitLocks,
     desk: Mutex<Books>,
 }
 
@@ -95,8 +97,14 @@ impl StoreGuard {
             unlocked: settings.enforcement.unlocked,
             ignored: Ignored::in_checkout(scope.root()),
             turns,
+            git_locks: GitLocks::open(scope)?,
             desk: Mutex::new(books),
         })
+    }
+
+    /// Removes lock files of git that killed processes of the tree have left.
+    pub(crate) fn clear_git_locks(&self) {
+        self.git_locks.clear();
     }
 
     /// Where test commands queue.
@@ -327,6 +335,14 @@ impl Guard for StoreGuard {
         let _ = books.store.record_fact(&self.party, EventKind::CommandRefused, None, &detail);
         books.refused.push(Refused { program: "git".to_owned(), what: what.clone() });
         refuse(&objection.to_string())
+    }
+
+    fn makes_git_lock(&self, lock: &GitLock<'_>) {
+        self.git_locks.note(lock);
+    }
+
+    fn clears_git_lock(&self, path: &Path) -> bool {
+        self.git_locks.clear_at(path)
     }
 
     fn hold(&self, start: &Start<'_>) -> Option<Box<dyn Hold>> {

@@ -1,6 +1,7 @@
 //! Ownership made physical: what the kernel tier asks, answered from the store.
 
 mod drain;
+pub(crate) mod git_locks;
 mod guard;
 mod ignored;
 mod turns;

@@ -3,17 +3,30 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use mala_agents::start::LaunchSpec;
-use mala_core::{AgentId, Key, Mode, Owner, Scope, Target, Want};
+use mala_core::{AgentId, Key, Mode, Scope, Target, Want};
 use mala_engine::ports::{Attempt, Launcher, PortError};
+use mala_gate::Repo;
 use mala_logs::telemetry::TRACEPARENT;
-use mala_store::process::{self, Process};
+use mala_store::process::{self, Process, ProcessTable};
 use mala_store::{Outcome, Party, Request, Store, Which};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::trace::Trace;
+use crate::enforce::git_locks;
+
+/// What the process calls itself that ends an agent's tree; it has the command line of its supervisor.
+const KEEPER: &str = "mala-keeper";
+
+/// Tells which attempt a process was started for.
+const ATTEMPT: &str = "MALA_ATTEMPT";
+
+fn mark(attempt: &Attempt) -> String {
+    format!("{}/{}", attempt.run, attempt.agent)
+}
 
 /// Starts agents under `mala exec`, with locks that live as long as this process.
 #[derive(Debug)]
@@ -24,6 +37,8 @@ pub(crate) struct ExecLauncher {
     pub(crate) require_kernel: bool,
     /// What agents are told they are a part of.
     pub(crate) trace: Trace,
+    /// Whether the kernel helps here, once that is known: to find out costs a process.
+    pub(crate) has_kernel: OnceLock<bool>,
 }
 
 impl ExecLauncher {
@@ -40,25 +55,40 @@ impl Launcher for ExecLauncher {
     fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Result<Command, PortError> {
         let mut command = self.exec(&attempt.agent);
         command.args(["--issue", attempt.issue.as_str(), "--run", attempt.run.as_str()]);
-        command.arg("--").args(&spec.command).envs(&spec.env);
+        command.arg("--").args(&spec.command).envs(&spec.env).env(ATTEMPT, mark(attempt));
         command.envs(self.trace.parent(&attempt.issue).map(|parent| (TRACEPARENT, parent)));
         Ok(command)
     }
 
-    /// A supervisor ends with its run and takes its tree with it. This makes sure that it has happened.
-    fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
-        for supervisor in supervisors(attempt) {
-            if let Ok(pid) = i32::try_from(supervisor.pid) {
-                // It may have ended just now.
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-            }
-            process::wait_for_end(&supervisor);
-        }
-        Ok(())
+    fn keeps_trees(&self) -> bool {
+        *self.has_kernel.get_or_init(|| mala_sandbox::probe().is_ok())
     }
 
-    /// Sockets of supervisors that were killed.
+    /// A supervisor ends with its run, and its keeper ends the tree then. This makes sure that it has happened: a keeper is
+    /// never killed, because it alone finds what has left the tree's process group.
+    fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
+        loop {
+            let found = supervisors(attempt);
+            // Without keepers, what they kept is left: it cannot write to the checkout any more, but it runs.
+            let found = if found.is_empty() { orphans(attempt) } else { found };
+            if found.is_empty() {
+                return Ok(());
+            }
+            for process in found.iter().filter(|process| process.name != KEEPER) {
+                if let Ok(pid) = i32::try_from(process.pid) {
+                    // It may have ended just now.
+                    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                }
+            }
+            found.iter().for_each(|process| process::wait_for_end(&process.owner()));
+        }
+    }
+
+    /// Sockets of supervisors that were killed, and locks of git that killed processes of agents have left.
     fn sweep(&self) {
+        git_locks::sweep(&self.scope);
+        // What cannot be swept now is swept by the next commit.
+        let _ = mala_gate::commit::sweep(&Repo::new(self.scope.clone()), &ProcessTable);
         let desk = self.scope.state_dir().join("desk");
         for entry in fs::read_dir(desk).into_iter().flatten().flatten() {
             let pid = entry.path().file_stem().and_then(|stem| stem.to_str()?.parse().ok());
@@ -79,11 +109,9 @@ impl Launcher for ExecLauncher {
     }
 }
 
-/// The processes of `mala exec` that were started for this attempt.
+/// The processes of `mala exec` that were started for this attempt, with their keepers.
 #[cfg(target_os = "linux")]
-fn supervisors(attempt: &Attempt) -> Vec<Owner> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+fn supervisors(attempt: &Attempt) -> Vec<Process> {
     let is_ours = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<&[u8]> = line.split(|byte| *byte == 0).take_while(|word| *word != b"--").collect();
@@ -94,12 +122,34 @@ fn supervisors(attempt: &Attempt) -> Vec<Owner> {
             && has("--agent", attempt.agent.as_str())
             && has("--run", attempt.run.as_str())
     };
-    pids.filter(is_ours).filter_map(|pid| Process::find(pid).map(|process| process.owner())).collect()
+    pids().filter(is_ours).filter_map(Process::find).collect()
+}
+
+/// The processes that were started for this attempt by whatever means, as their environment says.
+#[cfg(target_os = "linux")]
+fn orphans(attempt: &Attempt) -> Vec<Process> {
+    let mark = format!("{ATTEMPT}={}", mark(attempt));
+    let is_ours = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    pids().filter(is_ours).filter_map(Process::find).collect()
+}
+
+#[cfg(target_os = "linux")]
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Elsewhere a supervisor's own watch over its run has to do.
 #[cfg(not(target_os = "linux"))]
-fn supervisors(_attempt: &Attempt) -> Vec<Owner> {
+fn supervisors(_attempt: &Attempt) -> Vec<Process> {
+    Vec::new()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn orphans(_attempt: &Attempt) -> Vec<Process> {
     Vec::new()
 }
 

@@ -56,6 +56,11 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// True if a signal ended it: what it kept may take a moment longer.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.status.as_ref().map_or(true, |status| status.signal().is_some())
+    }
+
     pub(crate) fn is_success(&self) -> bool {
         self.status.as_ref().is_ok_and(ExitStatus::success)
     }
@@ -104,11 +109,21 @@ pub(crate) struct Start {
     pub(crate) stdin: Option<String>,
     /// stdout is appended to `log`, stderr to the same name with `.err`.
     pub(crate) log: PathBuf,
+    pub(crate) reach: Reach,
+}
+
+/// Whom a kill is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The process: everything else ends by itself when it has.
+    Process,
+    /// The process and its group.
+    Group,
 }
 
 /// Starts the process and the task that watches it.
 pub(crate) fn start(start: Start, signs: mpsc::Sender<Sign>) -> io::Result<Session> {
-    let Start { issue, kind, command, stdin, log } = start;
+    let Start { issue, kind, command, stdin, log, reach } = start;
     let mut command = Command::from(command);
     command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
@@ -127,7 +142,7 @@ pub(crate) fn start(start: Start, signs: mpsc::Sender<Sign>) -> io::Result<Sessi
         return Err(io::Error::other("the process has no streams"));
     };
     let errors = tokio::spawn(read_stderr(stderr, err_log));
-    let watch = Watch { issue, pid, reader: Reader::new(kind), signs, log: out_log };
+    let watch = Watch { issue, pid, reach, reader: Reader::new(kind), signs, log: out_log };
     tokio::spawn(watch.run(child, stdout, errors, stops));
     Ok(Session { pid, stop })
 }
@@ -139,6 +154,7 @@ fn append(path: &Path) -> io::Result<File> {
 struct Watch {
     issue: IssueId,
     pid: u32,
+    reach: Reach,
     reader: Reader,
     signs: mpsc::Sender<Sign>,
     log: File,
@@ -152,7 +168,7 @@ impl Watch {
         errors: tokio::task::JoinHandle<String>,
         mut stops: mpsc::UnboundedReceiver<Stop>,
     ) {
-        let pid = self.pid;
+        let (pid, reach) = (self.pid, self.reach);
         let status = {
             let reading = self.read(stdout);
             tokio::pin!(reading);
@@ -162,12 +178,14 @@ impl Watch {
                 tokio::select! {
                     status = child.wait() => break status,
                     () = &mut reading, if is_reading => is_reading = false,
-                    Some(how) = stops.recv() => deadline = Some(end(pid, how)),
-                    () = until(deadline), if deadline.is_some() => deadline = Some(end(pid, Stop::Kill)),
+                    Some(how) = stops.recv() => deadline = Some(end(pid, reach, how)),
+                    () = until(deadline), if deadline.is_some() => deadline = Some(end(pid, reach, Stop::Kill)),
                 }
             };
-            // The rest of its group, if it left any.
-            let _ = killpg(group(pid), Signal::SIGKILL);
+            if reach == Reach::Group {
+                // The rest of it, if there is any.
+                let _ = killpg(group(pid), Signal::SIGKILL);
+            }
             if is_reading {
                 let _ = timeout(STREAMS_AFTER_END, &mut reading).await;
             }
@@ -219,7 +237,7 @@ fn group(pid: u32) -> Pid {
 }
 
 /// Sends the signal and says when to look again.
-fn end(pid: u32, how: Stop) -> Instant {
+fn end(pid: u32, reach: Reach, how: Stop) -> Instant {
     // A process that has ended meanwhile is not reaped yet, so the number is still its own.
     match how {
         Stop::Ask(grace) => {
@@ -227,7 +245,10 @@ fn end(pid: u32, how: Stop) -> Instant {
             Instant::now() + grace
         }
         Stop::Kill => {
-            let _ = killpg(group(pid), Signal::SIGKILL);
+            let _ = match reach {
+                Reach::Process => kill(group(pid), Signal::SIGKILL),
+                Reach::Group => killpg(group(pid), Signal::SIGKILL),
+            };
             Instant::now() + Duration::from_secs(1)
         }
     }

@@ -64,6 +64,12 @@
 //! A descriptor outlives the lock it was opened under. [`has_writers`] asks the kernel whether anybody can still write to a
 //! file, [`writers`] finds out who.
 //!
+//! # Git's lock files
+//!
+//! Git keeps others out of a file `X` by making `X.lock`, and a git that is killed leaves it behind. Names in git's folder are
+//! made by the broker, so it can tell the [`Guard`] which process made which lock file. When another process finds one in
+//! its way, the guard is asked whether it belongs to anybody.
+//!
 //! # Life and death
 //!
 //! The keeper inherits every orphan of the tree, so a daemon that forks twice and starts its own session is still its
@@ -95,10 +101,15 @@ mod linux;
 mod other;
 
 pub use guard::{
-    Action, Attempt, Exit, Guard, Jail, Ruling, SandboxError, Start, Support, Unsupported, Writer,
+    Action, Attempt, Exit, FileIdentity, GitLock, Guard, Jail, Ruling, SandboxError, Start, Support,
+    Unsupported, Writer,
 };
 pub use hold::Hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub use linux::{Capture, Held, has_writers, probe, run, run_unprotected, take_signals, writers};
+pub use linux::{
+    Capture, Held, has_writers, identity_of, probe, run, run_unprotected, take_signals, writers,
+};
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-pub use other::{Capture, Held, has_writers, probe, run, run_unprotected, take_signals, writers};
+pub use other::{
+    Capture, Held, has_writers, identity_of, probe, run, run_unprotected, take_signals, writers,
+};

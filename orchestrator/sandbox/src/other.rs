@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::{Exit, Guard, Jail, SandboxError, Support, Unsupported, Writer};
+use crate::{Exit, FileIdentity, Guard, Jail, SandboxError, Support, Unsupported, Writer};
 
 /// What may be enforced here: nothing.
 pub fn probe() -> Result<Support, Unsupported> {
@@ -38,6 +38,11 @@ pub fn has_writers(_path: &Path) -> io::Result<bool> {
 /// Nobody can be found who writes to `path`.
 pub fn writers(_path: &Path) -> Vec<Writer> {
     Vec::new()
+}
+
+/// Files are not told apart where nobody asks for it.
+pub fn identity_of(_path: &Path) -> Option<FileIdentity> {
+    None
 }
 
 /// A program that waits: there is none.

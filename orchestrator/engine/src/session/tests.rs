@@ -12,6 +12,7 @@ fn start_script(script: &str, stdin: Option<&str>) -> World {
     let mut command = std::process::Command::new("sh");
     command.arg("-c").arg(script);
     let what = Start {
+        reach: Reach::Group,
         issue: IssueId::new("x").unwrap(),
         kind: Kind::Command,
         command,
@@ -111,6 +112,7 @@ async fn a_program_that_is_missing_is_an_error_at_once() {
     let (sender, _signs) = mpsc::channel(1);
     let dir = tempfile::tempdir().unwrap();
     let what = Start {
+        reach: Reach::Group,
         issue: IssueId::new("x").unwrap(),
         kind: Kind::Command,
         command: std::process::Command::new("/no/such/program"),
