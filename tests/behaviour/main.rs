@@ -14,4 +14,5 @@ mod hooks;
 mod programs;
 mod run;
 mod store;
+mod trackers;
 mod turns;

@@ -95,6 +95,11 @@ fn steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
     for client in chosen(args, scope) {
         let path = scope.root().join(install::path(client));
         let existing = read(&path)?;
+        if let Some(file) = install::overriding(client)
+            && read(&scope.root().join(file))?.is_some_and(|text| install::switches_off(client, &text))
+        {
+            return Err(InstallError::SwitchedOff { file }.into());
+        }
         let change = install::plan(client, existing.as_deref(), &program())?;
         steps.push(match existing {
             Some(text) if text == change.text => Step { path, what: "unchanged", action: Action::Nothing },

@@ -7,6 +7,7 @@ mod profiles;
 mod prompts;
 mod pulse;
 mod report;
+mod self_test;
 pub(crate) mod source;
 mod waits;
 
@@ -27,6 +28,7 @@ use gatekeeper::StoreGate;
 use launcher::ExecLauncher;
 use ledger::StoreLedger;
 use report::{Json, Live, Logged, Plain};
+use self_test::Hooked;
 
 /// How often a tracker is asked for new issues.
 const POLL: Duration = Duration::from_secs(2);
@@ -71,13 +73,14 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish) -> Result<Engine, CliEr
     mala_gate::commit::sweep(&repo, &ProcessTable)?;
     mala_gate::snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     let mala = env::current_exe()?;
+    let gate = StoreGate::new(scope, &settings)?;
+    let options = options(scope, &settings, &wish, keeping, &mala)?;
     let launcher = ExecLauncher {
         scope: scope.clone(),
         mala: mala.clone(),
         require_kernel: settings.enforcement.require_kernel,
+        hooked: Hooked::of(profiles::in_use(&options.profiles)),
     };
-    let gate = StoreGate::new(scope, &settings)?;
-    let options = options(scope, &settings, &wish, keeping, &mala)?;
     let ports = Ports { ledger, source, launcher: Arc::new(launcher), gate: Arc::new(gate) };
     Ok(Engine::new(repo, options, ports))
 }

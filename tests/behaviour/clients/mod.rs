@@ -3,7 +3,10 @@
 mod answers;
 mod enforced;
 mod hooks;
+mod opencode;
 mod recorded;
+mod run;
+mod self_test;
 mod trust;
 
 use std::fs;
