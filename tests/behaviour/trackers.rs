@@ -19,7 +19,9 @@ impl Tracked {
     fn new(script: &str) -> Option<Self> {
         let br = tools::br_or_skip(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
         let tracked = Self { batch: Batch::with(script, "[run]\nattempts = 2\ngate_attempts = 0"), br };
-        fs::write(tracked.batch.world.root().join(".git/info/exclude"), ".beads/\n").unwrap();
+        let info = tracked.batch.world.root().join(".git/info");
+        fs::create_dir_all(&info).unwrap();
+        fs::write(info.join("exclude"), ".beads/\n").unwrap();
         tracked.br(&["init", "--prefix", "t"]);
         Some(tracked)
     }

@@ -231,7 +231,11 @@ impl<'a> Client<'a> {
 
     fn opencode_args(&self, command: &mut Command) {
         let folder = self.home.join(".config/opencode");
-        fs::create_dir_all(&folder).expect("a folder can be made in a client's home");
+        opencode_at_home(&folder);
+        let project = self.world.root().join(".opencode");
+        if project.is_dir() {
+            opencode_at_home(&project);
+        }
         fs::write(folder.join("opencode.json"), opencode_settings(self.talk).to_string())
             .expect("a client's home can be written");
         command.args(["run", "--format", "json"]).args(&self.args).arg(&self.prompt);
@@ -257,6 +261,15 @@ pub const OPENCODE_OFFLINE: &[(&str, &str)] = &[
     ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
     ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
 ];
+
+/// Makes a folder of settings one in which opencode has been before. It would fetch a package of types for plugins there
+/// otherwise, from the network, and wait for it.
+fn opencode_at_home(folder: &Path) {
+    let lock = json!({"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}});
+    fs::create_dir_all(folder.join("node_modules")).expect("a folder can be made for a client's settings");
+    fs::write(folder.join("package-lock.json"), lock.to_string())
+        .expect("a client's settings can be written");
+}
 
 /// A user's settings for opencode, in which the model is the scripted one and nobody is asked.
 pub fn opencode_settings(talk: &Talk) -> Value {
