@@ -7,6 +7,7 @@ mod opencode;
 mod recorded;
 mod run;
 mod self_test;
+mod setup;
 mod trust;
 
 use std::fs;

@@ -87,8 +87,9 @@ fn fires(client: Client, command: &str, scope: &Scope) -> Check {
     match answer {
         Ok((code, out, err)) => match probe::understand(client, code, &out, &err) {
             Understood::Denied(reason) if reason.contains("git's hooks") => {
-                let trust = switches::trust(client, scope).unwrap_or_default();
-                Check::ok(name, format!("set up, and they fire: a write into git's hooks was refused{trust}"))
+                switches::untrusted(client, scope).unwrap_or_else(|| {
+                    Check::ok(name, "set up, and they fire: a write into git's hooks was refused")
+                })
             }
             Understood::Denied(reason) => failed(format!("set up, but they refuse everything: {reason}")),
             Understood::Passed => failed("set up, but a write into git's hooks was let through".to_owned()),

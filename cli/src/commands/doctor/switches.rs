@@ -47,28 +47,29 @@ fn switched_off_by(client: Client, scope: &Scope) -> Option<PathBuf> {
     }
 }
 
-/// What is still missing before the client runs a project's hooks, as the end of a sentence.
-pub(super) fn trust(client: Client, scope: &Scope) -> Option<String> {
-    let root = scope.root().to_string_lossy();
-    match client {
+/// The warning that the client does not run a project's hooks yet, where it wants a person's trust first.
+pub(super) fn untrusted(client: Client, scope: &Scope) -> Option<Check> {
+    let (file, sign) = match client {
         Client::Codex => {
-            let text = codex_settings().and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-            let is_known = text.contains(&format!("{root}/{}:", install::path(client)));
-            (!is_known).then(|| {
-                "; codex runs them once you have trusted them: start codex here and accept".to_owned()
-            })
+            let key = format!("{}/{}:", scope.root().display(), install::path(client));
+            (codex_settings(), vec![key])
         }
         Client::Gemini => {
-            let file = home(".gemini/trustedFolders.json");
-            let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
-            let is_known =
-                scope.root().ancestors().any(|folder| text.contains(&format!("\"{}\"", folder.display())));
-            (!is_known).then(|| {
-                "; gemini runs them in a folder that you trust: start gemini here and accept".to_owned()
-            })
+            let folders = scope.root().ancestors().map(|folder| format!("\"{}\"", folder.display()));
+            (home(".gemini/trustedFolders.json"), folders.collect())
         }
-        Client::Claude | Client::Opencode => None,
+        Client::Claude | Client::Opencode => return None,
+    };
+    let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    if sign.iter().any(|sign| text.contains(sign)) {
+        return None;
     }
+    Some(Check {
+        name: name(client),
+        status: Verdict::Warn,
+        detail: format!("set up, and they work when called; {client} calls them once you have trusted them"),
+        fix: Some(format!("start {client} here and accept what it asks")),
+    })
 }
 
 fn home(name: &str) -> Option<PathBuf> {
