@@ -11,6 +11,10 @@ build:
 test:
     cargo test --workspace
 
+# The tracker `br` for the tests that use the real one; takes a while, once.
+br:
+    tests/tools/br
+
 # What has to pass before a change lands.
 ci:
     .ci/run

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use thiserror::Error;
 
-use self::names::{PATH_KEYS, READERS, READING, SHELLS, WRITERS};
+use self::names::{OWN, PATH_KEYS, READERS, READING, SHELLS, WRITERS};
 use crate::hook::ToolCall;
 use crate::patch::{self, PatchError};
 
@@ -47,10 +47,9 @@ impl ToolCall {
     /// What this call would do.
     pub fn intent(&self) -> Result<Intent, IntentError> {
         let name = self.name.as_str();
-        // mala's own tools coordinate; they change no file.
         // Codex puts `collaboration` in front of the tools by which its agents talk.
         let plain = name.strip_prefix("collaboration").unwrap_or(name);
-        if READERS.contains(&plain) || name.starts_with("mcp__mala__") {
+        if READERS.contains(&plain) || OWN.iter().any(|own| name.starts_with(own)) {
             return Ok(Intent::Reads);
         }
         if SHELLS.contains(&name) {

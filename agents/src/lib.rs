@@ -12,6 +12,7 @@ pub mod intent;
 pub mod launch;
 pub mod objection;
 pub mod patch;
+pub mod probe;
 pub mod protected;
 pub mod shell;
 pub mod start;

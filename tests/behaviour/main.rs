@@ -15,4 +15,5 @@ mod negotiation;
 mod programs;
 mod run;
 mod store;
+mod trackers;
 mod turns;

@@ -13,6 +13,7 @@ pub mod model;
 pub mod program;
 pub mod table;
 pub mod terse;
+pub mod tools;
 pub mod waiter;
 pub mod world;
 

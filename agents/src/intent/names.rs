@@ -68,6 +68,9 @@ pub(super) const READERS: &[&str] = &[
     "LSP",
 ];
 
+/// How mala's own tools begin, as claude and codex, gemini and opencode name them: they coordinate and change no file.
+pub(super) const OWN: &[&str] = &["mcp__mala__", "mcp_mala_", "mala_"];
+
 /// Tools that write the one file they name.
 pub(super) const WRITERS: &[&str] =
     &["Write", "Edit", "MultiEdit", "write", "edit", "multiedit", "write_file", "replace"];

@@ -2,19 +2,19 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use mala_agents::start::LaunchSpec;
-use mala_core::{AgentId, Key, Mode, Scope, Target, Want};
+use mala_core::{AgentId, Scope};
 use mala_engine::ports::{Attempt, Launcher, PortError};
 use mala_gate::Repo;
 use mala_logs::telemetry::TRACEPARENT;
 use mala_store::process::{self, Process, ProcessTable};
-use mala_store::{Outcome, Party, Request, Store, Which};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::self_test::{Hooked, Stage};
 use super::trace::Trace;
 use crate::enforce::git_locks;
 
@@ -39,10 +39,12 @@ pub(crate) struct ExecLauncher {
     pub(crate) trace: Trace,
     /// Whether the kernel helps here, once that is known: to find out costs a process.
     pub(crate) has_kernel: OnceLock<bool>,
+    /// Clients that may be started, whose hooks must work.
+    pub(super) hooked: Vec<Hooked>,
 }
 
 impl ExecLauncher {
-    fn exec(&self, agent: &AgentId) -> Command {
+    pub(super) fn exec(&self, agent: &AgentId) -> Command {
         let mut command = Command::new(&self.mala);
         command.current_dir(self.scope.root()).env_remove("MALA_AGENT");
         command.args(["exec", "--agent", agent.as_str()]);
@@ -100,12 +102,17 @@ impl Launcher for ExecLauncher {
     }
 
     fn self_test(&self) -> Result<(), PortError> {
-        match mala_sandbox::probe() {
-            Ok(_) => self.prove_enforcement(),
-            Err(why) if self.require_kernel => Err(why.to_string().into()),
-            Err(why @ mala_sandbox::Unsupported::AlreadyInside) => Err(why.to_string().into()),
-            Err(_) => Ok(()),
-        }
+        let is_enforced = match mala_sandbox::probe() {
+            Ok(_) => true,
+            Err(why) if self.require_kernel => return Err(why.to_string().into()),
+            Err(why @ mala_sandbox::Unsupported::AlreadyInside) => return Err(why.to_string().into()),
+            Err(_) => false,
+        };
+        let stage = Stage::set(self)?;
+        let kernel = if is_enforced { stage.prove_kernel() } else { Ok(()) };
+        let proven = kernel.and_then(|()| self.hooked.iter().try_for_each(|one| stage.prove_hook(one)));
+        stage.clear()?;
+        proven
     }
 }
 
@@ -151,47 +158,4 @@ fn supervisors(_attempt: &Attempt) -> Vec<Process> {
 #[cfg(not(target_os = "linux"))]
 fn orphans(_attempt: &Attempt) -> Vec<Process> {
     Vec::new()
-}
-
-impl ExecLauncher {
-    /// Holds a file and has an agent write to it: that must fail, and leave nothing behind.
-    fn prove_enforcement(&self) -> Result<(), PortError> {
-        let pid = std::process::id();
-        let name = format!(".mala-self-test-{pid}");
-        let place = self.scope.root().join(&name);
-        let holder = AgentId::new(format!("self-test-holder-{pid}"))?;
-        let party = Party {
-            agent: holder.clone(),
-            owner: process::current(),
-            supervised: true,
-            issue: None,
-            run: None,
-        };
-        let mut store = Store::open(&self.scope)?;
-        let target = Target::File(Key::from_stored(name.into_bytes()));
-        let request = Request {
-            party,
-            wants: vec![Want { target, aliases: Vec::new(), mode: Mode::Exclusive }],
-            ttl: std::time::Duration::from_secs(60),
-            reason: Some("a test of enforcement".to_owned()),
-        };
-        if let Outcome::Refused(_) = store.reserve(&request)? {
-            return Err("a file that nobody knows could not be locked".into());
-        }
-        let writer = AgentId::new(format!("self-test-{pid}"))?;
-        let mut write = self.exec(&writer);
-        // It is nobody's work.
-        write.env("OTEL_SDK_DISABLED", "true");
-        write.arg("--").args(["sh", "-c", "echo x > \"$0\""]).arg(&place);
-        let status = write.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        let was_written = fs::remove_file(&place).is_ok();
-        store.release(&holder, &Which::All)?;
-        store.leave(&holder)?;
-        store.leave(&writer)?;
-        match status {
-            Ok(status) if !status.success() && !was_written => Ok(()),
-            Ok(_) => Err("an agent could write a file that another one holds".into()),
-            Err(error) => Err(format!("`mala exec` could not be started: {error}").into()),
-        }
-    }
 }

@@ -9,6 +9,7 @@ mod profiles;
 mod prompts;
 mod pulse;
 mod report;
+mod self_test;
 pub(crate) mod source;
 mod trace;
 mod waits;
@@ -31,6 +32,7 @@ use gatekeeper::StoreGate;
 use launcher::ExecLauncher;
 use ledger::StoreLedger;
 use report::{Json, Live, Logged, Plain};
+use self_test::Hooked;
 use trace::Trace;
 
 /// How often a tracker is asked for new issues.
@@ -81,15 +83,16 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result
     mala_gate::commit::sweep(&repo, &ProcessTable)?;
     mala_gate::snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     let mala = env::current_exe()?;
+    let gate = StoreGate::new(scope, &settings)?;
+    let options = options(scope, &settings, &wish, keeping, &mala)?;
     let launcher = ExecLauncher {
         scope: scope.clone(),
         mala: mala.clone(),
         require_kernel: settings.enforcement.require_kernel,
         trace,
         has_kernel: OnceLock::new(),
+        hooked: Hooked::of(profiles::in_use(&options.profiles)),
     };
-    let gate = StoreGate::new(scope, &settings)?;
-    let options = options(scope, &settings, &wish, keeping, &mala)?;
     let ports = Ports { ledger, source, launcher: Arc::new(launcher), gate: Arc::new(gate) };
     Ok(Engine::new(repo, options, ports))
 }

@@ -54,6 +54,7 @@ pub(crate) fn task(options: &Options, root: &Path, issue: &Issue, attempt: &Atte
         ("root", &root.display().to_string()),
         ("mark", &options.mark.token(&issue.id)),
         ("required", &required),
+        ("mala", &options.mala),
     ])
 }
 

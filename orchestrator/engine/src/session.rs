@@ -107,6 +107,8 @@ pub(crate) struct Start {
     pub(crate) kind: Kind,
     pub(crate) command: std::process::Command,
     pub(crate) stdin: Option<String>,
+    /// What the conversation that it goes on with has used so far.
+    pub(crate) spent: Usage,
     /// stdout is appended to `log`, stderr to the same name with `.err`.
     pub(crate) log: PathBuf,
     pub(crate) reach: Reach,
@@ -123,7 +125,7 @@ pub(crate) enum Reach {
 
 /// Starts the process and the task that watches it.
 pub(crate) fn start(start: Start, signs: mpsc::Sender<Sign>) -> io::Result<Session> {
-    let Start { issue, kind, command, stdin, log, reach } = start;
+    let Start { issue, kind, command, stdin, spent, log, reach } = start;
     let mut command = Command::from(command);
     command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
@@ -142,7 +144,7 @@ pub(crate) fn start(start: Start, signs: mpsc::Sender<Sign>) -> io::Result<Sessi
         return Err(io::Error::other("the process has no streams"));
     };
     let errors = tokio::spawn(read_stderr(stderr, err_log));
-    let watch = Watch { issue, pid, reach, reader: Reader::new(kind), signs, log: out_log };
+    let watch = Watch { issue, pid, reach, reader: Reader::resuming(kind, spent), signs, log: out_log };
     tokio::spawn(watch.run(child, stdout, errors, stops));
     Ok(Session { pid, stop })
 }
@@ -201,20 +203,22 @@ impl Watch {
 
     async fn read(&mut self, stdout: ChildStdout) {
         let mut lines = Lines::new(stdout);
-        let mut last_told: Option<Instant> = None;
+        // What it does has a clock of its own: clients print much else, and it must not be lost among that.
+        let (mut last_told, mut last_sign): (Option<Instant>, Option<Instant>) = (None, None);
+        let is_due = |last: Option<Instant>| last.is_none_or(|last| last.elapsed() >= TELL_EVERY);
         while let Ok(Some(line)) = lines.next().await {
             // A full disk must not end an agent's work.
             let _ = self.log.write_all(&[line, b"\n"].concat());
             let mut progress = self.reader.line(line);
-            let is_news = progress.iter().any(|it| !matches!(it, Progress::Doing(_)));
-            let is_time = last_told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
-            if !is_news && !is_time {
+            if !is_due(last_told) {
+                progress.retain(|it| !matches!(it, Progress::Doing(_)));
+            }
+            if progress.is_empty() && !is_due(last_sign) {
                 continue;
             }
-            if is_time {
-                last_told = Some(Instant::now());
-            } else {
-                progress.retain(|it| !matches!(it, Progress::Doing(_)));
+            last_sign = Some(Instant::now());
+            if progress.iter().any(|it| matches!(it, Progress::Doing(_))) {
+                last_told = last_sign;
             }
             let what = What::Progress { progress, usage: self.reader.report().usage };
             let sign = Sign { issue: self.issue.clone(), what };

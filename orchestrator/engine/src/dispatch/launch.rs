@@ -91,6 +91,7 @@ impl Dispatcher {
             prompt: &prompt,
             session: job.session_id.as_deref().filter(|_| job.profile.kind.has_sessions()),
             mala: &self.options.mala,
+            root: self.clerk.repo.root(),
             folder: &folder,
             budget: job.limits.cost.map(|cost| (cost - job.meter.usage().cost.unwrap_or(0.0)).max(0.01)),
             is_root: Uid::effective().is_root(),
@@ -105,6 +106,7 @@ impl Dispatcher {
             kind: job.profile.kind,
             command,
             stdin: spec.stdin,
+            spent: job.session_id.as_ref().map(|_| job.meter.usage()).unwrap_or_default(),
             log: job.log.clone(),
             reach: if self.clerk.launcher.keeps_trees() { Reach::Process } else { Reach::Group },
         };
