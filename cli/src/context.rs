@@ -24,13 +24,26 @@ pub(crate) struct Context {
     pub(crate) ui: Ui,
     /// Set inside an agent's process tree: whoever is asked for there, this is who acts.
     pub(crate) supervised: Option<Supervised>,
+    /// Tells when nobody waits for the answer of a call any more.
+    leash: Option<OwnedFd>,
+}
+
+/// For whom a command runs.
+#[derive(Debug)]
+pub(crate) enum Behalf {
+    /// For whoever started this process.
+    Own,
+    /// For a process of an agent's tree.
+    Tree(Supervised),
+    /// For one of the calls that this process answers; the handle becomes readable when the call is over.
+    Call(OwnedFd),
 }
 
 /// A command that a process of an agent's tree has its supervisor run.
 #[derive(Debug)]
 pub(crate) struct Supervised {
     pub(crate) party: Party,
-    /// Tells when the process that asked has ended.
+    /// Tells when the process that asked has ended, or does not want an answer any more.
     pub(crate) asker: OwnedFd,
     pub(crate) pid: u32,
     pub(crate) guard: Arc<StoreGuard>,
@@ -42,7 +55,7 @@ impl Context {
         here: PathBuf,
         directory: Option<&Path>,
         ui: Ui,
-        supervised: Option<Supervised>,
+        behalf: Behalf,
     ) -> Result<Self, CliError> {
         let cwd = match directory {
             Some(directory) => here.join(directory),
@@ -51,7 +64,12 @@ impl Context {
         if !cwd.is_dir() {
             return Err(CliError::usage(format!("`{}` is not a folder", cwd.display())));
         }
-        Ok(Self { cwd, ui, supervised })
+        let (supervised, leash) = match behalf {
+            Behalf::Own => (None, None),
+            Behalf::Tree(supervised) => (Some(supervised), None),
+            Behalf::Call(leash) => (None, Some(leash)),
+        };
+        Ok(Self { cwd, ui, supervised, leash })
     }
 
     /// The agent that this process belongs to, if it is supervised.
@@ -72,9 +90,10 @@ impl Context {
         self.supervised.as_ref().map_or_else(Span::current, |supervised| supervised.guard.turns().span())
     }
 
-    /// The process on whose behalf a supervisor acts; its end ends all waiting.
+    /// Whoever the command acts for; their end ends all waiting.
     pub(crate) fn asker_process(&self) -> Option<BorrowedFd<'_>> {
-        self.supervised.as_ref().map(|supervised| supervised.asker.as_fd())
+        let asker = self.supervised.as_ref().map(|supervised| &supervised.asker);
+        asker.or(self.leash.as_ref()).map(AsFd::as_fd)
     }
 
     pub(crate) fn scope(&self) -> Result<Scope, CliError> {

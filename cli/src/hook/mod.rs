@@ -18,6 +18,7 @@ use mala_core::scope::ScopeError;
 use crate::context::Context;
 use crate::error::CliError;
 use session::Session;
+pub(crate) use identity::{client_process, join};
 
 /// What to say to one call.
 pub(crate) fn answer(call: &HookCall, context: &Context) -> Result<Answer, CliError> {
