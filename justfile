@@ -44,6 +44,10 @@ bench-run:
 soak:
     MALA_SOAK=200 cargo test -p mala-tests --test behaviour run::soak -- --nocapture
 
+# How fast the MCP server answers.
+bench-mcp:
+    cargo bench -p mala-tests --bench mcp
+
 # Install into ~/.cargo/bin, with the manual pages.
 install:
     cargo install --path cli --locked

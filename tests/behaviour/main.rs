@@ -11,6 +11,7 @@ mod exec;
 mod gate;
 mod honest;
 mod hooks;
+mod mcp;
 mod negotiation;
 mod programs;
 mod run;

@@ -42,8 +42,7 @@ enum Place<'a> {
 fn place<'a>(call: &HookCall, known: &'a [Session], caller: &Process) -> Place<'a> {
     let Some(latest) = known.first() else { return Place::New };
     let Some(conversation) = call.conversation() else { return Place::Known(latest) };
-    let is_same =
-        |session: &&Session| session.conversation.as_deref().is_none_or(|name| name == conversation);
+    let is_same = |session: &&Session| session.conversation.as_deref() == Some(conversation);
     if let Some(session) = known.iter().find(is_same) {
         return Place::Known(session);
     }
