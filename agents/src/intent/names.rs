@@ -91,6 +91,9 @@ pub(super) const SHELLS: &[&str] = &[
     "terminal",
 ];
 
+/// The tool of mala's own that runs a command, as claude and codex, gemini and opencode name it.
+pub(super) const OWN_SHELL: &[&str] = &["mcp__mala__test_run", "mcp_mala_test_run", "mala_test_run"];
+
 /// Words a tool's name may begin with if it only reads.
 pub(super) const READING: &[&str] = &[
     "read",

@@ -15,11 +15,11 @@ const REFUSED: u8 = 1;
 
 /// The result of a call whose command has ended, and said `remarks` on the way.
 pub(super) fn reply(tool: &Tool, ran: &Ran, remarks: &str) -> CallToolResult {
+    let mut answer = document(&ran.answer);
     let is_error = match tool.nature {
-        Nature::Looks => ran.code > REFUSED,
+        Nature::Looks => ran.code > REFUSED || answer.contains_key("error"),
         Nature::Judges | Nature::Changes => ran.code != 0,
     };
-    let mut answer = document(&ran.answer);
     if tool.name == "test_run" {
         answer.entry("output").or_insert_with(|| json!(remarks));
     }
@@ -61,13 +61,15 @@ fn document(answer: &[u8]) -> Map<String, Value> {
     }
 }
 
-/// What to do next: in terms of the tools where the command said no, else what the command suggests itself.
+/// What to do next: what the command suggests, or the same in terms of the tools where it said no.
 fn hint(tool: &Tool, code: u8, answer: &Map<String, Value>, remarks: &str) -> Option<String> {
     let own = answer.get("error").and_then(|error| error["hints"].as_array()).into_iter().flatten();
     let mut hints: Vec<&str> = own.filter_map(Value::as_str).collect();
-    hints.extend(remarks.lines().filter_map(|line| line.strip_prefix("hint: ")));
-    if code == REFUSED && !tool.when_refused.is_empty() {
+    let is_plain_no = code == REFUSED && answer.get("deadlock").is_none_or(Value::is_null);
+    if is_plain_no && !tool.when_refused.is_empty() {
         hints.insert(0, tool.when_refused);
+    } else {
+        hints.extend(remarks.lines().filter_map(|line| line.strip_prefix("hint: ")));
     }
     let mut once: Vec<&str> = Vec::new();
     for hint in hints {

@@ -142,6 +142,12 @@ fn to_be_told_that_a_file_is_held_is_no_error() {
         serde_json::to_value(reply(tool, &ran(1, &answer), "refused: `a` is held by `bob`\n")).unwrap();
     assert_eq!(told["isError"], false);
     assert_eq!(told["content"][0]["text"], "refused: `a` is held by `bob`");
+    let failed = json!({"error": {"kind": "refused", "message": "no session", "hints": ["start it again"]}});
+    let told = serde_json::to_value(reply(tool, &ran(1, &failed), "")).unwrap();
+    assert_eq!(
+        (&told["isError"], &told["structuredContent"]["hint"]),
+        (&json!(true), &json!("start it again"))
+    );
 }
 
 #[test]

@@ -22,11 +22,12 @@ impl Busy {
         let pid = world.base().join("pid");
         client.done("lock_acquire", &json!({"paths": ["free.txt"]}));
         client.begin("lock_acquire", &json!({"paths": ["held.txt"], "wait": "10m"}));
+        // First of all: whoever runs a test does not queue for files.
+        eventually("the call waits", || world.count("waiter") == 1);
         let script =
             format!("echo $$ > {0}.new; mv {0}.new {0}; while :; do sleep 0.05; done", pid.display());
         client.begin("test_run", &json!({"command": ["sh", "-c", script]}));
         eventually("the test runs", || pid.exists());
-        eventually("the call waits", || world.count("waiter") == 1);
         let test = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
         fs::remove_file(pid).unwrap();
         Self { server: client.server_pid(), client, test }
