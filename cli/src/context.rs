@@ -15,6 +15,7 @@ use mala_store::{Party, Session, Store, StoreError, Which};
 
 use crate::enforce::StoreGuard;
 use crate::error::CliError;
+use crate::mcp::{Lent, Pool};
 use crate::ui::Ui;
 
 /// The folder that relative paths mean, and how to talk. Everything else is looked up when a command needs it.
@@ -24,8 +25,8 @@ pub(crate) struct Context {
     pub(crate) ui: Ui,
     /// Set inside an agent's process tree: whoever is asked for there, this is who acts.
     pub(crate) supervised: Option<Supervised>,
-    /// Tells when nobody waits for the answer of a call any more.
-    leash: Option<OwnedFd>,
+    /// The call that the command runs for, if it is one of many that this process answers.
+    call: Option<Call>,
 }
 
 /// For whom a command runs.
@@ -35,8 +36,17 @@ pub(crate) enum Behalf {
     Own,
     /// For a process of an agent's tree.
     Tree(Supervised),
-    /// For one of the calls that this process answers; the handle becomes readable when the call is over.
-    Call(OwnedFd),
+    /// For one of the calls that this process answers.
+    Call(Call),
+}
+
+/// One of the calls that this process answers.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// Becomes readable when nobody waits for the answer any more.
+    pub(crate) leash: OwnedFd,
+    /// Where the calls before it have left their stores.
+    pub(crate) stores: Arc<Pool>,
 }
 
 /// A command that a process of an agent's tree has its supervisor run.
@@ -64,12 +74,12 @@ impl Context {
         if !cwd.is_dir() {
             return Err(CliError::usage(format!("`{}` is not a folder", cwd.display())));
         }
-        let (supervised, leash) = match behalf {
+        let (supervised, call) = match behalf {
             Behalf::Own => (None, None),
             Behalf::Tree(supervised) => (Some(supervised), None),
-            Behalf::Call(leash) => (None, Some(leash)),
+            Behalf::Call(call) => (None, Some(call)),
         };
-        Ok(Self { cwd, ui, supervised, leash })
+        Ok(Self { cwd, ui, supervised, call })
     }
 
     /// The agent that this process belongs to, if it is supervised.
@@ -93,7 +103,15 @@ impl Context {
     /// Whoever the command acts for; their end ends all waiting.
     pub(crate) fn asker_process(&self) -> Option<BorrowedFd<'_>> {
         let asker = self.supervised.as_ref().map(|supervised| &supervised.asker);
-        asker.or(self.leash.as_ref()).map(AsFd::as_fd)
+        asker.or(self.call.as_ref().map(|call| &call.leash)).map(AsFd::as_fd)
+    }
+
+    /// The store of the scope, open already if a call before this one has left it.
+    pub(crate) fn store(&self, scope: &Scope) -> Result<Lent, CliError> {
+        match &self.call {
+            Some(call) => call.stores.lend(scope),
+            None => Ok(open(scope)?.into()),
+        }
     }
 
     pub(crate) fn scope(&self) -> Result<Scope, CliError> {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::commands::lock::asks::write_ask_table;
-use crate::context::{Context, open};
+use crate::context::Context;
 use crate::error::{CliError, Code};
 use crate::json::{self, PathJson};
 use crate::run::health;
@@ -37,7 +37,7 @@ pub(crate) struct StatusArgs {
 pub(crate) fn cmd_status(args: &StatusArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
-    let mut store = open(&scope)?;
+    let mut store = context.store(&scope)?;
     loop {
         let seen = store.data_version()?;
         let picture = Picture::take(&scope, &settings, &mut store, args.all)?;

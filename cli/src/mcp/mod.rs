@@ -5,19 +5,23 @@
 //! they print, read or do reaches the client's streams, and so that they can be ended.
 
 mod apart;
+mod pool;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use mala_agents::mcp::{CommandLine, Commands, How, Leash, Ran};
 
 use crate::Cli;
-use crate::context::{Behalf, Context, open};
+use crate::context::{Behalf, Call, Context};
 use crate::desk;
 use crate::error::CliError;
 use crate::hook::{client_process, join};
 use crate::ui::{KeptStreams, Ui};
+
+pub(crate) use pool::{Lent, Pool};
 
 /// How a session is listed that no hook of its client has announced.
 const PROFILE: &str = "mcp";
@@ -27,18 +31,25 @@ const PROFILE: &str = "mcp";
 pub(crate) struct Executor {
     here: PathBuf,
     supervisor: Option<PathBuf>,
+    stores: Arc<Pool>,
+    /// What can be typed. Making it takes longer than reading a command line with it.
+    grammar: Mutex<clap::Command>,
 }
 
 impl Executor {
     pub(crate) fn new(context: &Context) -> Self {
-        Self { here: context.cwd.clone(), supervisor: desk::supervisor() }
+        Self {
+            here: context.cwd.clone(),
+            supervisor: desk::supervisor(),
+            stores: Arc::default(),
+            grammar: Mutex::new(Cli::command()),
+        }
     }
 
     fn try_run(&self, line: &CommandLine, leash: &Leash) -> Result<Ran, CliError> {
-        let words = std::iter::once("mala").chain(line.words.iter().map(String::as_str));
-        let cli = Cli::try_parse_from(words).map_err(|error| usage(&error))?;
+        let cli = self.parse(line).map_err(|error| usage(&error))?;
         if self.supervisor.is_none() {
-            self.enter()?;
+            self.enter(leash)?;
         }
         match (line.how, &self.supervisor) {
             (How::Apart, _) => Ok(apart::run(&self.here, line, leash)?),
@@ -47,10 +58,27 @@ impl Executor {
         }
     }
 
+    fn parse(&self, line: &CommandLine) -> Result<Cli, clap::Error> {
+        let words = std::iter::once("mala").chain(line.words.iter().map(String::as_str));
+        // A grammar that somebody panicked over may be half made, so it is made anew.
+        let mut grammar = self.grammar.lock().unwrap_or_else(|poisoned| {
+            let mut grammar = poisoned.into_inner();
+            *grammar = Cli::command();
+            grammar
+        });
+        let mut matches = grammar.try_get_matches_from_mut(words)?;
+        Cli::from_arg_matches_mut(&mut matches)
+    }
+
+    fn behalf(&self, leash: &Leash) -> Result<Behalf, CliError> {
+        let leash = leash.as_fd().try_clone_to_owned()?;
+        Ok(Behalf::Call(Call { leash, stores: Arc::clone(&self.stores) }))
+    }
+
     /// Makes the client above this process a session, unless it is one already: so that whatever it starts is known as its.
-    fn enter(&self) -> Result<(), CliError> {
-        let context = Context::new(self.here.clone(), None, Ui::new(true), Behalf::Own)?;
-        let mut store = open(&context.scope()?)?;
+    fn enter(&self, leash: &Leash) -> Result<(), CliError> {
+        let context = Context::new(self.here.clone(), None, Ui::new(true), self.behalf(leash)?)?;
+        let mut store = context.store(&context.scope()?)?;
         if context.bound_party(&mut store)?.is_none() {
             join(PROFILE, None, &client_process()?, &mut store)?;
         }
@@ -59,7 +87,7 @@ impl Executor {
 
     fn run_here(&self, cli: Cli, line: &CommandLine, leash: &Leash) -> Result<Ran, CliError> {
         let streams = KeptStreams::new(&line.input, leash.remarks());
-        let call = Behalf::Call(leash.as_fd().try_clone_to_owned()?);
+        let call = self.behalf(leash)?;
         let code = cli.run(self.here.clone(), |json| Ui::kept(json, streams.clone()), call);
         Ok(Ran { code: code.0, answer: streams.take_answer() })
     }

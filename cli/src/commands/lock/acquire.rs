@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{explain_conflicts, patience, write_locks};
 use crate::claim;
-use crate::context::{Caller, Context, Paths, open};
+use crate::context::{Caller, Context, Paths};
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::refusal::{self, word};
@@ -54,7 +54,7 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
     let settings = context.settings(&scope, args.overrides())?;
     let patience = patience(args.wait.as_deref(), &settings)?;
     let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
-    let mut store = open(&scope)?;
+    let mut store = context.store(&scope)?;
     let request = Request {
         wants: context.wants(&scope, &args.paths, mode)?,
         party: args.caller.party(context, &mut store, args.owner_pid, args.issue)?,
