@@ -110,7 +110,9 @@ fn where_mala_cannot_work_every_call_says_why() {
     world.write("mala.toml", "");
     client.done("lock_acquire", &json!({"paths": ["a"]}));
     // Another file in its place, as a person might put it there.
-    fs::remove_file(world.state_dir().join("state.db")).unwrap();
+    for name in ["state.db", "state.db-wal", "state.db-shm"] {
+        fs::remove_file(world.state_dir().join(name)).unwrap();
+    }
     fs::write(world.state_dir().join("state.db"), "no database").unwrap();
     let refused = client.refused("lock_acquire", &json!({"paths": ["b"]}));
     assert!(text(&refused).contains("state.db"), "{refused}");
