@@ -4,7 +4,8 @@
 //! waits for work and times it, so the start of `mala exec`, which an agent pays once, is not part of the ratios: it has
 //! a line of its own. The places take turns, and a ratio is the median of those of single rounds.
 //!
-//! Names of the work to measure can be given as arguments. `BENCH_DIR` is where it is done, `BENCH_CARGO` another cargo.
+//! Names of the work to measure can be given as arguments. `BENCH_DIR` is where it is done;
+//! `BENCH_MALA` and `BENCH_CARGO` are other programs to do it with.
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on stdout")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on says where")]
@@ -15,7 +16,6 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-const MALA: &str = env!("CARGO_BIN_EXE_mala-under-test");
 const FILES: usize = 20_000;
 const LOCKS: usize = 10_000;
 const OPENS: usize = 2_000;
@@ -53,6 +53,10 @@ fn main() {
     start(&bench, &root);
     memory(&mut bench);
     bench.end();
+}
+
+fn mala() -> String {
+    std::env::var("BENCH_MALA").unwrap_or_else(|_| env!("CARGO_BIN_EXE_mala-under-test").to_owned())
 }
 
 fn ratios(bench: &mut Bench) {
@@ -95,7 +99,7 @@ fn start(bench: &Bench, root: &Path) {
     };
     let (mut with, mut without) = (Vec::new(), Vec::new());
     for _ in 0..51 {
-        with.push(time(&[MALA, "exec", "--agent", "start", "--", "true"]));
+        with.push(time(&[&mala(), "exec", "--agent", "start", "--", "true"]));
         without.push(time(&["true"]));
     }
     println!("| {what} | | | {:.1} ms | {:.1} ms | 15 ms |", median(with), median(without));
@@ -167,7 +171,7 @@ impl Bench {
         Self {
             bare: Worker::new(root, &[], "bare"),
             landlock: Worker::new(root, &[], "landlock"),
-            mala: Worker::new(root, &[MALA, "exec", "--agent", "bench", "--"], "mala"),
+            mala: Worker::new(root, &[&mala(), "exec", "--agent", "bench", "--"], "mala"),
             wanted,
         }
     }
@@ -176,17 +180,21 @@ impl Bench {
         self.wanted.is_empty() || self.wanted.iter().any(|word| what.contains(word.as_str()))
     }
 
-    /// In turns, so that a noisy moment hits all.
+    /// In turns, so that a noisy moment hits all, and each of them as often the first as the others.
     fn rounds(&mut self, rounds: usize, script: &str) -> Times {
         let mut times = Times::default();
         for round in 0..=rounds {
-            let (bare, mala) = (self.bare.time(script), self.mala.time(script));
-            let landlock = self.landlock.time(script);
-            // The first one fills caches.
-            if round > 0 {
-                times.bare.push(bare);
-                times.landlock.push(landlock);
-                times.mala.push(mala);
+            for place in 0..3 {
+                let (worker, times) = match (round + place) % 3 {
+                    0 => (&mut self.bare, &mut times.bare),
+                    1 => (&mut self.landlock, &mut times.landlock),
+                    _ => (&mut self.mala, &mut times.mala),
+                };
+                let time = worker.time(script);
+                // The first round fills caches.
+                if round > 0 {
+                    times.push(time);
+                }
             }
         }
         times
