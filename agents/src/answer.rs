@@ -28,6 +28,11 @@ pub enum Answer {
     Deny {
         reason: String,
     },
+    /// The call is put off: the client exits and makes it again when its session goes on. A client that cannot do that is
+    /// refused.
+    Defer {
+        reason: String,
+    },
     /// Something the agent should know; nothing is decided.
     Context(String),
     /// Nothing to say.
@@ -100,7 +105,7 @@ pub fn render_failure(call: Option<&HookCall>, reason: &str) -> Rendered {
 
 fn reason_of(answer: &Answer) -> Option<&str> {
     match answer {
-        Answer::Deny { reason } | Answer::SendBack { reason } => Some(reason),
+        Answer::Deny { reason } | Answer::Defer { reason } | Answer::SendBack { reason } => Some(reason),
         Answer::Allow { .. } | Answer::Context(_) | Answer::Continue => None,
     }
 }
@@ -109,7 +114,7 @@ fn context_of(answer: &Answer) -> Option<String> {
     match answer {
         Answer::Allow { context, .. } => context.as_deref(),
         Answer::Context(context) => Some(context.as_str()),
-        Answer::Deny { .. } | Answer::SendBack { .. } | Answer::Continue => None,
+        Answer::Deny { .. } | Answer::Defer { .. } | Answer::SendBack { .. } | Answer::Continue => None,
     }
     .filter(|context| !context.trim().is_empty())
     .map(|context| bounded(context, MAX_CONTEXT))
@@ -126,8 +131,9 @@ fn claude_like(call: &HookCall, answer: &Answer) -> Option<Value> {
     let adding = |context: String| with(Map::from_iter([("additionalContext".to_owned(), json!(context))]));
     match (&call.event, reason) {
         (Event::BeforeTool, Some(reason)) => {
-            let decision =
-                [("permissionDecision", json!("deny")), ("permissionDecisionReason", json!(reason))];
+            let is_deferred = call.client == Client::Claude && matches!(answer, Answer::Defer { .. });
+            let word = if is_deferred { "defer" } else { "deny" };
+            let decision = [("permissionDecision", json!(word)), ("permissionDecisionReason", json!(reason))];
             Some(with(decision.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()))
         }
         (Event::BeforeTool, None) => {

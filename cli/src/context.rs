@@ -11,7 +11,7 @@ use mala_core::claim::Reading;
 use mala_core::{AgentId, IssueId, Mode, Owner, Scope, Want};
 use mala_logs::telemetry::spans::Span;
 use mala_store::process::{self, Process};
-use mala_store::{Party, Store, StoreError, Which};
+use mala_store::{Party, Session, Store, StoreError, Which};
 
 use crate::enforce::StoreGuard;
 use crate::error::CliError;
@@ -64,9 +64,7 @@ impl Context {
         if let Some(party) = self.supervised_party() {
             return Ok(Some(party.clone()));
         }
-        let Some(me) = Process::find(std::process::id()) else { return Ok(None) };
-        let above: Vec<Owner> = me.ancestors().map(|process| process.owner()).collect();
-        Ok(store.session_among(&above)?)
+        Ok(sessions_above(store)?.into_iter().next().map(|session| session.party))
     }
 
     /// What happens here is told a collector as a part of this.
@@ -111,6 +109,13 @@ impl Context {
         let reading = if paths.literal { Reading::Literal } else { Reading::Guess };
         paths.paths.iter().map(|path| Ok(scope.want(&self.cwd, path, mode, reading)?)).collect()
     }
+}
+
+/// The sessions of the nearest process above that has any, the one that was last heard of first.
+pub(crate) fn sessions_above(store: &mut Store) -> Result<Vec<Session>, CliError> {
+    let Some(me) = Process::find(std::process::id()) else { return Ok(Vec::new()) };
+    let above: Vec<Owner> = me.ancestors().map(|process| process.owner()).collect();
+    Ok(store.sessions_among(&above)?)
 }
 
 /// Files and patterns, as typed.

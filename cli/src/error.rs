@@ -209,6 +209,7 @@ impl From<StoreError> for CliError {
         let kind = match &error {
             StoreError::UnknownAgent { .. } | StoreError::NoProcess { .. } => Kind::Usage,
             StoreError::AgentGone { .. }
+            | StoreError::AgentRuns { .. }
             | StoreError::StillHeld { .. }
             | StoreError::Deadlock { .. }
             | StoreError::Ask(_)
@@ -240,6 +241,7 @@ fn store_hint(error: &StoreError) -> Option<String> {
         }
         StoreError::UnknownAgent { .. } => "see who is known: mala status --all".to_owned(),
         StoreError::NoProcess { .. } => "name a running process, or leave `--owner-pid` out".to_owned(),
+        StoreError::AgentRuns { .. } => "start this client with another `MALA_AGENT`".to_owned(),
         StoreError::AgentGone { .. } => "see who is running: mala status".to_owned(),
         StoreError::StillHeld { .. } => "hand over everything: leave the paths out".to_owned(),
         StoreError::Deadlock { .. } => "release something first: mala lock list".to_owned(),

@@ -2,7 +2,11 @@
 
 use std::fmt::Write as _;
 
-use mala_core::{AgentId, Conflict, Fence, IssueId, Lock, LockId, Mode, Owner, RunId, Target, Timestamp};
+use mala_core::message::{Ack, Importance, Letter};
+use mala_core::{
+    AgentId, Ask, AskId, AskState, Conflict, Fence, IssueId, Lock, LockId, Message, MessageId, Mode, Owner,
+    RunId, Target, ThreadId, Timestamp, Urgency, Who,
+};
 use serde::Serialize;
 
 /// The name of a target. A name that is not UTF-8 is shown with `\xNN` and given exactly in hex.
@@ -115,4 +119,131 @@ pub(crate) fn locks(locks: &[Lock]) -> Vec<LockJson<'_>> {
 
 pub(crate) fn conflicts(conflicts: &[Conflict]) -> Vec<ConflictJson<'_>> {
     conflicts.iter().map(ConflictJson::from).collect()
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct AskJson<'a> {
+    id: &'a AskId,
+    #[serde(flatten)]
+    path: PathJson,
+    mode: Mode,
+    asker: &'a AgentId,
+    holder: &'a AgentId,
+    /// The lock in the way, as it was when somebody asked for it.
+    lock: &'a LockId,
+    fence: Fence,
+    why: &'a str,
+    urgency: Urgency,
+    state: AskState,
+    overdue: bool,
+    created_at: Timestamp,
+    due_at: Timestamp,
+    /// When the holder expects to be done, if it has said so.
+    eta: Option<Timestamp>,
+    answered_at: Option<Timestamp>,
+    ended_by: Option<&'a AgentId>,
+}
+
+impl<'a> AskJson<'a> {
+    pub(crate) fn new(ask: &'a Ask, now: Timestamp) -> Self {
+        Self {
+            id: &ask.id,
+            path: (&ask.want.target).into(),
+            mode: ask.want.mode,
+            asker: &ask.asker,
+            holder: &ask.holder,
+            lock: &ask.lock,
+            fence: ask.fence,
+            why: &ask.why,
+            urgency: ask.urgency,
+            state: ask.state,
+            overdue: ask.is_overdue(now),
+            created_at: ask.created_at,
+            due_at: ask.due_at,
+            eta: ask.eta,
+            answered_at: ask.answered_at,
+            ended_by: ask.ended_by.as_ref(),
+        }
+    }
+}
+
+pub(crate) fn asks(asks: &[Ask], now: Timestamp) -> Vec<AskJson<'_>> {
+    asks.iter().map(|ask| AskJson::new(ask, now)).collect()
+}
+
+/// An agent or a person.
+#[derive(Debug, Serialize)]
+pub(crate) struct WhoJson<'a> {
+    kind: &'static str,
+    name: &'a str,
+}
+
+impl<'a> From<&'a Who> for WhoJson<'a> {
+    fn from(who: &'a Who) -> Self {
+        let kind = match who {
+            Who::Agent(_) => "agent",
+            Who::Person(_) => "person",
+        };
+        Self { kind, name: who.name() }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct MessageJson<'a> {
+    id: MessageId,
+    at: Timestamp,
+    thread: &'a ThreadId,
+    from: WhoJson<'a>,
+    importance: Importance,
+    broadcast: bool,
+    body: &'a str,
+}
+
+impl<'a> From<&'a Message> for MessageJson<'a> {
+    fn from(message: &'a Message) -> Self {
+        Self {
+            id: message.id,
+            at: message.at,
+            thread: &message.thread,
+            from: (&message.from).into(),
+            importance: message.importance,
+            broadcast: message.is_broadcast,
+            body: message.body.as_str(),
+        }
+    }
+}
+
+/// One recipient's copy of a message.
+#[derive(Debug, Serialize)]
+pub(crate) struct LetterJson<'a> {
+    #[serde(flatten)]
+    message: MessageJson<'a>,
+    to: WhoJson<'a>,
+    read_at: Option<Timestamp>,
+    /// Until when the sender wants to know that it was taken note of; null if it does not.
+    ack_due: Option<Timestamp>,
+    acked_at: Option<Timestamp>,
+    overdue: bool,
+}
+
+impl<'a> LetterJson<'a> {
+    pub(crate) fn new(letter: &'a Letter, now: Timestamp) -> Self {
+        let (ack_due, acked_at) = match letter.ack {
+            Ack::NotWanted => (None, None),
+            Ack::Due(at) => (Some(at), None),
+            Ack::Done(at) => (None, Some(at)),
+        };
+        Self {
+            message: (&letter.message).into(),
+            to: (&letter.to).into(),
+            read_at: letter.read_at,
+            ack_due,
+            acked_at,
+            overdue: letter.is_overdue(now),
+        }
+    }
+}
+
+pub(crate) fn letters(letters: &[Letter], now: Timestamp) -> Vec<LetterJson<'_>> {
+    letters.iter().map(|letter| LetterJson::new(letter, now)).collect()
 }

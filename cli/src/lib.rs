@@ -3,6 +3,7 @@
 //! Each command is one file in [`commands`]: its arguments, then what it does. Commands call the libraries and turn
 //! results into text or JSON; they contain no rules of their own.
 
+mod background;
 mod claim;
 mod commands;
 mod context;
@@ -13,6 +14,7 @@ mod error;
 mod hook;
 mod json;
 mod ownership;
+mod refusal;
 mod run;
 mod ui;
 

@@ -110,6 +110,8 @@ pub struct TranscriptSettings {
 pub struct AskSettings {
     pub due: Duration,
     pub urgent: Duration,
+    /// How long a holder must have been silent before anything can be taken from it.
+    pub idle: Duration,
 }
 
 /// `[run]`: how a batch is worked through. A limit of 0 is no limit.
@@ -222,7 +224,7 @@ impl Settings {
         gate: GateSettings { issue_pattern: String::new(), people: true, stop_attempts: 0 },
         isolated: IsolatedSettings { share: Vec::new(), copy: Vec::new() },
         transcripts: TranscriptSettings { evidence: true },
-        asks: AskSettings { due: Duration::ZERO, urgent: Duration::ZERO },
+        asks: AskSettings { due: Duration::ZERO, urgent: Duration::ZERO, idle: Duration::ZERO },
         run: RunSettings {
             max_agents: 0,
             profile: String::new(),

@@ -43,6 +43,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     switch("transcripts", "evidence", |s| &mut s.transcripts.evidence),
     duration("asks", "due", SECOND..=days(1), |s| &mut s.asks.due),
     duration("asks", "urgent", SECOND..=days(1), |s| &mut s.asks.urgent),
+    duration("asks", "idle", SECOND..=days(7), |s| &mut s.asks.idle),
     count("run", "max_agents", 1..=u64::MAX, |s| &mut s.run.max_agents),
     text("run", "profile", None, |s| &mut s.run.profile),
     duration("run", "stagger", Duration::from_millis(1)..=HOUR, |s| &mut s.run.stagger),
@@ -407,6 +408,7 @@ mod tests {
         transcripts.evidence: true or false
         asks.due: a duration from 1s to 1d
         asks.urgent: a duration from 1s to 1d
+        asks.idle: a duration from 1s to 7d
         run.max_agents: a whole number, 1 or more
         run.profile: a text
         run.stagger: a duration from 1ms to 1h

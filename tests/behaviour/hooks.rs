@@ -232,6 +232,58 @@ fn two_racing_hooks_never_both_get_a_file() {
 
 const RACES: usize = 1_000;
 
+/// A call as another conversation of the same process makes it.
+fn in_conversation(name: &str, call: &Value) -> String {
+    let mut call = call.clone();
+    call["session_id"] = json!(name);
+    call.to_string()
+}
+
+#[test]
+fn conversations_of_one_process_are_agents_of_their_own_and_sub_agents_are_not() {
+    let world = world();
+    let calls = [
+        in_conversation("a", &write(&world, "free.txt")),
+        in_conversation("b", &write(&world, "free.txt")),
+        in_conversation("a", &write(&world, "free.txt")),
+        {
+            let mut call = write(&world, "free.txt");
+            call["agent_id"] = json!("helper");
+            in_conversation("a", &call)
+        },
+        in_conversation("b", &write(&world, "other.txt")),
+    ];
+    let variables = calls.iter().enumerate().map(|(number, call)| (format!("CALL{number}"), call));
+    let script: String =
+        (0..calls.len()).map(|number| format!("\"{MALA}\" hook claude <<< \"$CALL{number}\"\n")).collect();
+    let out = client(&world, &script).envs(variables).output().unwrap();
+    let answers = String::from_utf8(out.stdout).unwrap();
+    let denied: Vec<bool> =
+        answers.lines().map(|line| denial(&serde_json::from_str(line).unwrap()).is_some()).collect();
+    assert_eq!(denied, [false, true, false, false, false], "{answers}");
+}
+
+#[test]
+fn a_cleared_or_resumed_conversation_is_still_the_same_agent() {
+    let world = world();
+    let start = |source: &str| {
+        let call = json!({ "hook_event_name": "SessionStart", "cwd": world.root(), "source": source });
+        in_conversation("b", &call)
+    };
+    for source in ["clear", "compact", "resume"] {
+        let script = format!(
+            "\"{MALA}\" hook claude <<< \"$FIRST\"; \"{MALA}\" hook claude <<< \"$START\" >/dev/null; \"{MALA}\" hook claude <<< \"$SECOND\"; : end"
+        );
+        let out = client(&world, &script)
+            .env("FIRST", in_conversation("a", &write(&world, "free.txt")))
+            .env("START", start(source))
+            .env("SECOND", in_conversation("b", &write(&world, "free.txt")))
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8(out.stdout).unwrap(), "{}\n{}\n", "{source}");
+    }
+}
+
 #[test]
 fn test_commands_are_rewritten_to_take_turns() {
     let world = world();

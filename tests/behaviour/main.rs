@@ -11,6 +11,7 @@ mod exec;
 mod gate;
 mod honest;
 mod hooks;
+mod negotiation;
 mod programs;
 mod run;
 mod store;

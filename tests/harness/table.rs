@@ -116,6 +116,7 @@ pub fn guard(ask: &Ask) -> Guard {
         idle: IDLE,
         changes: Changes::None,
         authority: Authority::Rules,
+        saved: None,
     }
 }
 

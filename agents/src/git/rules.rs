@@ -78,12 +78,19 @@ fn plumbing(call: &Call<'_>) -> Option<Objection> {
 fn commit(call: &Call<'_>) -> Vec<Objection> {
     let flags = commit_flags(call.rest);
     let mut found = Vec::new();
-    if flags.iter().any(|flag| matches!(*flag, "-n" | "--no-verify")) {
+    // Git takes the beginning of a long option for the whole.
+    let has = |short: &str, long: &str, shortest: usize| {
+        flags.iter().any(|flag| *flag == short || (flag.len() >= shortest && long.starts_with(flag)))
+    };
+    if has("-n", "--no-verify", "--no-veri".len()) {
         let why = "it steps around the hooks that guard the commit";
         found.push(Objection::new(call.typed(), why, "commit without it: git commit -- FILE"));
     }
-    let takes_all = flags.iter().any(|flag| matches!(*flag, "-a" | "--all"));
-    if takes_all || flags.contains(&".") || flags.contains(&":/") {
+    if has("--amend", "--amend", "--am".len()) {
+        let why = "it replaces the last commit, which may be somebody else's by now";
+        found.push(Objection::new(call.typed(), why, "make another one: mala commit -m MESSAGE FILE"));
+    }
+    if has("-a", "--all", "--al".len()) || flags.contains(&".") || flags.contains(&":/") {
         let why = "it takes everybody's changes along";
         found.push(Objection::new(call.typed(), why, COMMIT).if_foreign_changes());
     }

@@ -42,6 +42,8 @@ fn commands_that_move_the_tree_are_refused() {
         "git am x.patch",
         "git bisect start",
         "git checkout-index -a -f",
+        "git commit --amend --no-edit",
+        "git commit --ame -m x",
         "git sparse-checkout set src",
     ] {
         assert!(is_refused(line), "{line}");
@@ -52,6 +54,7 @@ fn commands_that_move_the_tree_are_refused() {
 fn commands_that_step_around_the_guards_are_refused() {
     for line in [
         "git commit --no-verify -m x",
+        "git commit --no-verif -m x",
         "git commit -nm x",
         "git commit -anm x",
         "git -c core.hooksPath=/dev/null commit -m x",
@@ -82,6 +85,8 @@ fn commands_about_files_or_words_about_commands_are_not() {
         "git add file.txt",
         "git commit -m stash",
         "git commit -m -n",
+        "git commit -m --amend",
+        "git commit --allow-empty -m x",
         "git commit -mn",
         "git commit --message --no-verify",
         "git commit -F -n",
@@ -125,6 +130,7 @@ fn taking_everything_along_is_wrong_only_while_others_have_changes() {
         "git commit -a -m x",
         "git commit -am x",
         "git commit --all -m x",
+        "git commit --al -m x",
         "git commit -m x .",
         "git restore --staged .",
     ] {

@@ -43,6 +43,14 @@ pub struct HookCall {
     pub tool: Option<ToolCall>,
 }
 
+impl HookCall {
+    /// The conversation that calls, which its sub-agents share. Nothing for a client that calls each of its sub-agents a
+    /// session of its own: there only the process tells.
+    pub fn conversation(&self) -> Option<&str> {
+        (self.client != Client::Opencode).then_some(self.session.as_str())
+    }
+}
+
 /// A tool the agent wants to use or has used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {

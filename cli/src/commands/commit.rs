@@ -1,9 +1,10 @@
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use clap::Args;
-use mala_core::{IssueId, Scope};
+use mala_core::{IssueId, Key, Scope};
 use mala_gate::commit::{self, GitHooks, Request, Selection};
 use mala_gate::evidence::Who;
 use mala_gate::{EvidenceId, Ownership, Repo, RepoPath};
@@ -11,6 +12,7 @@ use mala_store::Party;
 use mala_store::process::{self, ProcessTable};
 use serde_json::json;
 
+use super::lock::{self, hand_on::HandedOn};
 use super::whoami::Identity;
 use crate::claim;
 use crate::context::{Caller, Context, open};
@@ -55,15 +57,25 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
     };
     let made = commit::commit(&repo, &*ownership, &GitHooks, &request)?;
     let files: Vec<String> = made.files.iter().map(ToString::to_string).collect();
-    let body = json!({ "commit": made.id.as_str(), "branch": made.branch, "files": files, "agent": who.agent, "issue": who.issue,
-        "evidence": made.evidence, "fences": made.fences });
+    let handed = hand_on(args, context, &scope, made.files.iter().map(|path| repo.key(path)));
+    let handed = handed.unwrap_or_else(|error| {
+        let why = error.messages().join(": ");
+        context.ui.warning(&format!("the commit stands, but files that others asked for stay yours: {why}"));
+        Vec::new()
+    });
+    let body = json!({
+        "commit": made.id.as_str(), "branch": made.branch, "files": files, "agent": who.agent, "issue": who.issue,
+        "evidence": made.evidence, "fences": made.fences, "handed_on": handed,
+    });
     context.ui.answer(&body, |out| {
         writeln!(out, "committed {} with {} of `{}`:", made.id.short(), count(files.len()), who.agent)?;
         files.iter().try_for_each(|file| writeln!(out, "  {}", plain(file)))?;
-        match made.evidence.as_slice() {
-            [] => Ok(()),
-            proofs => writeln!(out, "tested as it is: {}", list(proofs)),
+        if !made.evidence.is_empty() {
+            writeln!(out, "tested as it is: {}", list(&made.evidence))?;
         }
+        handed.iter().try_for_each(|HandedOn { path, agent }| {
+            writeln!(out, "`{}` belongs to `{}` now, who asked for it", plain(path), plain(agent))
+        })
     })?;
     if let Some(trouble) = made.after_hook {
         context.ui.warning(&format!("the commit stands, but the hook after it failed: {trouble}"));
@@ -73,6 +85,28 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
 
 fn list(proofs: &[EvidenceId]) -> String {
     proofs.iter().map(EvidenceId::as_str).collect::<Vec<_>>().join(", ")
+}
+
+/// Files that are done go to whoever asked for them. Inside an agent's tree its supervisor does that.
+fn hand_on(
+    args: &CommitArgs,
+    context: &Context,
+    scope: &Scope,
+    keys: impl Iterator<Item = Key>,
+) -> Result<Vec<HandedOn>, CliError> {
+    let keys: Vec<Key> = keys.collect();
+    let Some(socket) = desk::supervisor() else {
+        let mut store = open(scope)?;
+        let agent = args.caller.agent(context, &mut store)?;
+        return lock::hand_on::hand_on(context, &mut store, &agent, &keys);
+    };
+    let words = ["mala", "lock", "hand-on", "--json", "--"].map(OsString::from);
+    let keys = keys.iter().map(|key| OsStr::from_bytes(key.as_bytes()).to_owned());
+    let (code, answer) = desk::query(&socket, words.into_iter().chain(keys))?;
+    if code != Code::SUCCESS {
+        return Err(CliError::failed("the supervisor of this agent could not hand them on"));
+    }
+    serde_json::from_slice(&answer).map_err(CliError::failed)
 }
 
 fn count(files: usize) -> String {

@@ -6,13 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use mala_config::Unlocked;
+use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
 use mala_logs::telemetry::spans;
 use mala_sandbox::{Exit, SandboxError};
 use mala_store::process::{self, Process};
 use mala_store::{Agent, Party, Store, StoreError, Which};
 
+use crate::background::{Background, Task};
 use crate::claim;
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
@@ -95,7 +96,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     let session = spans::agent(&party.agent, &profile(args));
     let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
     let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings)?);
-    watch(&guard, &context.ui);
+    let beside = beside(&scope, &party, &settings, &guard, &context.ui);
     let exit = match kernel {
         Ok(_) => {
             let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
@@ -104,6 +105,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
         Err(_) => run_plain(args, context),
     };
     guard.turns().settle();
+    drop(beside);
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;
     }
@@ -134,26 +136,33 @@ fn join(store: &mut Store, party: &Party) -> Result<(), CliError> {
     Ok(store.register(party)?)
 }
 
+/// What goes on beside the agent: its open files are compared with its locks, its leases renewed, and what is due is done.
+fn beside(scope: &Scope, party: &Party, settings: &Settings, guard: &Arc<StoreGuard>, ui: &Ui) -> Background {
+    let tasks = vec![
+        watch(guard, ui),
+        Task::renew(scope, &party.agent, settings),
+        Task::escalate(scope),
+        Task::sweep(scope, settings),
+    ];
+    Background::start(tasks, ui)
+}
+
 /// Says it loudly if the tree goes on writing to a file whose lock it has lost.
-fn watch(guard: &Arc<StoreGuard>, ui: &Ui) {
-    let (guard, ui) = (Arc::downgrade(guard), ui.clone());
-    thread::spawn(move || {
-        loop {
-            thread::sleep(LOOK_AGAIN);
-            let Some(guard) = guard.upgrade() else { return };
-            // What cannot be found out now is looked for again.
-            for Lost { key, writer, holder } in guard.lost().unwrap_or_default() {
-                let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();
-                let text = format!(
-                    "`{}` is still open in {} (pid {}){now}: end it before it writes",
-                    plain(&key),
-                    plain(&writer.program),
-                    writer.pid
-                );
-                ui.note("lock lost", RED, &text);
-            }
+fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
+    let (guard, ui) = (guard.clone(), ui.clone());
+    Task::new("compare open files with locks", LOOK_AGAIN, move || {
+        for Lost { key, writer, holder } in guard.lost()? {
+            let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();
+            let text = format!(
+                "`{}` is still open in {} (pid {}){now}: end it before it writes",
+                plain(&key),
+                plain(&writer.program),
+                writer.pid
+            );
+            ui.note("lock lost", RED, &text);
         }
-    });
+        Ok(())
+    })
 }
 
 /// Ends this supervisor, and with it the agent's tree, when the process has ended that the agent works for.

@@ -33,15 +33,22 @@ pub(crate) fn cmd_hook(args: &HookArgs, context: &Context) -> Result<Code, CliEr
 }
 
 fn answer(client: Client, context: &Context) -> Rendered {
-    let call = match read(context).map_err(CliError::from).and_then(|text| call(client, &text)) {
-        Ok(call) => call,
-        Err(error) => return render_failure(None, &sentence(&error)),
-    };
-    let decided = panic::catch_unwind(AssertUnwindSafe(|| hook::answer(&call, context)));
-    match decided {
-        Ok(Ok(answer)) => render(&call, &answer),
-        Ok(Err(error)) => render_failure(Some(&call), &sentence(&error)),
-        Err(_) => render_failure(Some(&call), "mala failed while it judged this; see `mala doctor`"),
+    let mut call = None;
+    let said = unless_it_panics(|| {
+        let call = call.insert(read(context).map_err(CliError::from).and_then(|text| parsed(client, &text))?);
+        Ok(render(call, &hook::answer(call, context)?))
+    });
+    said.unwrap_or_else(|reason| render_failure(call.as_ref(), &reason))
+}
+
+/// What `judge` says, or why nothing may be written: a bug in mala is no yes either.
+fn unless_it_panics(judge: impl FnOnce() -> Result<Rendered, CliError>) -> Result<Rendered, String> {
+    match panic::catch_unwind(AssertUnwindSafe(judge)) {
+        Ok(judged) => judged.map_err(|error| sentence(&error)),
+        Err(_) => {
+            Err("mala: nothing may be written: mala failed while it judged this; see `mala doctor`"
+                .to_owned())
+        }
     }
 }
 
@@ -52,7 +59,7 @@ fn read(context: &Context) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-fn call(client: Client, text: &[u8]) -> Result<HookCall, CliError> {
+fn parsed(client: Client, text: &[u8]) -> Result<HookCall, CliError> {
     parse(client, text).map_err(CliError::failed)
 }
 
@@ -68,4 +75,17 @@ fn write(context: &Context, rendered: &Rendered) -> io::Result<()> {
     err.flush()?;
     out.write_all(rendered.stdout.as_bytes())?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_refusal_with_a_reason() {
+        let reason = unless_it_panics(|| panic!("a bug")).unwrap_err();
+        let rendered = render_failure(None, &reason);
+        assert_eq!(Code(rendered.code), DENIED);
+        assert!(rendered.stderr.contains("nothing may be written"), "{rendered:?}");
+    }
 }

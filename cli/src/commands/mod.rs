@@ -10,9 +10,10 @@ pub(crate) mod gate;
 pub(crate) mod hook;
 mod init;
 mod issue;
-mod lock;
+pub(crate) mod lock;
 mod logs;
 mod man;
+mod msg;
 mod run;
 pub(crate) mod status;
 pub(crate) mod test;
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Issue(issue::IssueCommand),
     #[command(subcommand)]
     Lock(lock::LockCommand),
+    #[command(subcommand)]
+    Msg(msg::MsgCommand),
     Status(status::StatusArgs),
     #[command(subcommand)]
     Logs(logs::LogsCommand),
@@ -53,6 +56,7 @@ pub(crate) fn run(command: Command, context: &Context) -> Result<Code, CliError>
         Command::Run(args) => run::cmd_run(&args, context),
         Command::Issue(command) => issue::run(command, context),
         Command::Lock(command) => lock::run(command, context),
+        Command::Msg(command) => msg::run(command, context),
         Command::Status(args) => status::cmd_status(&args, context),
         Command::Logs(command) => logs::run(command, context),
         Command::Clean(args) => clean::cmd_clean(&args, context),
@@ -76,6 +80,7 @@ impl Command {
         match self {
             Self::Issue(_)
             | Self::Lock(_)
+            | Self::Msg(_)
             | Self::Status(_)
             | Self::Logs(_)
             | Self::Clean(_)

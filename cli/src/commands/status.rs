@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use clap::Args;
 use mala_config::{HealthSettings, Settings};
-use mala_core::{Life, Lock, Scope, Timestamp};
-use mala_store::{Agent, Extent, Health, Leftovers, Standing, Status, Store};
+use mala_core::{Ask, Life, Lock, Scope, Timestamp};
+use mala_store::{Agent, AskFilter, Extent, Health, Leftovers, Standing, Status, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::commands::lock::asks::write_ask_table;
 use crate::context::{Context, open};
 use crate::error::{CliError, Code};
 use crate::json::{self, PathJson};
@@ -64,6 +65,8 @@ fn wait_for_change(store: &mut Store, seen: i64, settings: &Settings, is_live: b
 struct Picture<'a> {
     root: &'a Path,
     status: Status,
+    /// Who asks whom for what, without those that are over.
+    asks: Vec<Ask>,
     leftovers: Leftovers,
     warnings: Vec<String>,
     now: Timestamp,
@@ -87,7 +90,8 @@ impl<'a> Picture<'a> {
         let mut status = store.status()?;
         status.agents.retain(|agent| all || agent.life != Life::Dead);
         let warnings = warnings(status.health, &settings.health);
-        Ok(Self { root: scope.root(), status, leftovers, warnings, now })
+        let asks = store.asks(&AskFilter::default())?;
+        Ok(Self { root: scope.root(), status, asks, leftovers, warnings, now })
     }
 
     fn state(&self, agent: &Agent) -> &'static str {
@@ -121,6 +125,7 @@ impl<'a> Picture<'a> {
             "agents": agents.collect::<Vec<_>>(),
             "locks": json::locks(&self.status.locks),
             "waiters": waiters.collect::<Vec<_>>(),
+            "asks": json::asks(&self.asks, self.now),
             "mutexes": mutexes.collect::<Vec<_>>(),
             "leftovers": leftovers_json(&self.leftovers),
             "health": {
@@ -142,6 +147,10 @@ impl<'a> Picture<'a> {
             write_lock_table(out, &self.status.locks)?;
         }
         self.write_waiting(out)?;
+        if !self.asks.is_empty() {
+            writeln!(out, "{BOLD}asks{BOLD:#}")?;
+            write_ask_table(out, &self.asks, self.now)?;
+        }
         for mutex in &self.status.mutexes {
             let holder = mutex.holder.as_ref().map_or("nobody", |(agent, _)| agent.as_str());
             writeln!(out, "mutex `{}`: {holder}, {} waiting", plain(&mutex.name), mutex.queue.len())?;

@@ -19,7 +19,8 @@ use super::drain::path_of;
 use super::ignored::Ignored;
 use super::turns::{Turns, command_line};
 use crate::error::CliError;
-use crate::ui::{plain, span};
+use crate::refusal;
+use crate::ui::plain;
 
 /// Something that was refused, for the report at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,7 +189,7 @@ impl StoreGuard {
                 books.note_grant(&self.party, attempt, keys)?;
                 Ruling::Allow
             }
-            Outcome::Refused(refusal) => refuse(&sentence(&refusal)),
+            Outcome::Refused(refusal) => refuse(&sentence(&mut books.store, &self.party.agent, &refusal)),
         })
     }
 
@@ -338,15 +339,9 @@ fn refuse(message: &str) -> Ruling {
     Ruling::Refuse { message: format!("mala: {message}") }
 }
 
-fn sentence(refusal: &Refusal) -> String {
+fn sentence(store: &mut Store, agent: &AgentId, refusal: &Refusal) -> String {
     let Some(conflict) = refusal.conflicts.first() else {
         return "it would make agents wait for each other".to_owned();
     };
-    let (path, holder) = (plain(&conflict.want.target), &conflict.holder);
-    let issue = holder.issue.as_ref().map(|issue| format!(" (issue {issue})")).unwrap_or_default();
-    let held = span(mala_core::Timestamp::now().since(holder.acquired_at));
-    format!(
-        "`{path}` is held by `{}`{issue} for {held}; queue for it: mala lock acquire {path} --wait 5m",
-        holder.agent
-    )
+    format!("{}; {}", refusal::held(store, agent, conflict), refusal::next_step(&conflict.want.target))
 }

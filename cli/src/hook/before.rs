@@ -9,16 +9,17 @@ use mala_agents::{Answer, Intent, Objection, ToolCall, When, protected};
 use mala_config::Unlocked;
 use mala_core::claim::{Reading, TargetError};
 use mala_core::key::KeyError;
-use mala_core::{CommandPattern, Conflict, Mode, Target, Timestamp, Want};
+use mala_core::{CommandPattern, Conflict, Mode, Target, Want};
 use mala_gate::Repo;
 use mala_store::{EventKind, Outcome, Request};
 use serde_json::json;
 
-use super::audit;
 use super::session::Session;
+use super::{audit, waiting};
 use crate::enforce::Ignored;
 use crate::error::CliError;
-use crate::ui::{plain, span};
+use crate::refusal;
+use crate::ui::plain;
 
 /// Decides about one tool call.
 pub(super) fn judge(session: &mut Session<'_>, tool: &ToolCall) -> Result<Answer, CliError> {
@@ -27,8 +28,8 @@ pub(super) fn judge(session: &mut Session<'_>, tool: &ToolCall) -> Result<Answer
         Intent::Writes { paths } => {
             let cwd = session.call.cwd.clone();
             let writes: Vec<Write> = paths.into_iter().map(|path| Write::File(cwd.join(path))).collect();
-            match reserve(session, tool, &writes)? {
-                Some(reason) => deny(session, tool, &reason),
+            match take(session, tool, &writes)? {
+                Some(answer) => Ok(answer),
                 None => allow(session, None),
             }
         }
@@ -56,6 +57,31 @@ fn deny(session: &mut Session<'_>, tool: &ToolCall, reason: &str) -> Result<Answ
     Ok(Answer::Deny { reason: format!("mala: {reason}") })
 }
 
+/// Why a call is refused.
+enum Refused {
+    /// By a rule.
+    Ruled(String),
+    /// Somebody else holds these.
+    Held { reason: String, wants: Vec<Want> },
+}
+
+/// Takes everything that would be written, all or none; or refuses the call, or has it wait where that is better.
+fn take(session: &mut Session<'_>, tool: &ToolCall, writes: &[Write]) -> Result<Option<Answer>, CliError> {
+    // What has become free meanwhile is tried again.
+    while let Some(refused) = reserve(session, tool, writes)? {
+        let (reason, wants) = match refused {
+            Refused::Ruled(reason) => return deny(session, tool, &reason).map(Some),
+            Refused::Held { reason, wants } => (reason, wants),
+        };
+        match waiting::instead_of_denying(session, tool, reason, &wants)? {
+            Some(Answer::Deny { reason }) => return deny(session, tool, &reason).map(Some),
+            Some(answer) => return Ok(Some(answer)),
+            None => {}
+        }
+    }
+    Ok(None)
+}
+
 fn shell(session: &mut Session<'_>, tool: &ToolCall, command: &str, cwd: &Path) -> Result<Answer, CliError> {
     let tests: Vec<CommandPattern> =
         session.settings()?.guarded().into_iter().map(|(_, pattern)| pattern).collect();
@@ -67,8 +93,8 @@ fn shell(session: &mut Session<'_>, tool: &ToolCall, command: &str, cwd: &Path) 
     if let Some(objection) = objection(session, &plan)? {
         return deny(session, tool, &objection.to_string());
     }
-    if let Some(reason) = reserve(session, tool, &plan.writes)? {
-        return deny(session, tool, &reason);
+    if let Some(answer) = take(session, tool, &plan.writes)? {
+        return Ok(answer);
     }
     let has_patterns = plan.writes.iter().any(|write| matches!(write, Write::Pattern { .. }));
     if has_patterns || !plan.unknown.is_empty() {
@@ -116,15 +142,19 @@ fn has_foreign_changes(session: &mut Session<'_>) -> Result<bool, CliError> {
     Ok(false)
 }
 
-/// Takes everything that would be written, all or none. Says why not.
-fn reserve(session: &mut Session<'_>, tool: &ToolCall, writes: &[Write]) -> Result<Option<String>, CliError> {
+/// Reserves everything that would be written, all or none. Says why not.
+fn reserve(
+    session: &mut Session<'_>,
+    tool: &ToolCall,
+    writes: &[Write],
+) -> Result<Option<Refused>, CliError> {
     let mut files = Vec::new();
     let mut patterns = Vec::new();
     for write in writes {
         let found = match write {
             Write::File(path) => {
                 if let Some(objection) = protected::objection(path).filter(|_| is_inside(session, path)) {
-                    return Ok(Some(objection.to_string()));
+                    return Ok(Some(Refused::Ruled(objection.to_string())));
                 }
                 session.scope.want(&session.call.cwd, path.as_os_str(), Mode::Exclusive, Reading::Literal)
             }
@@ -142,8 +172,8 @@ fn reserve(session: &mut Session<'_>, tool: &ToolCall, writes: &[Write]) -> Resu
     }
     // What a pattern or a folder covers is known only when the command has run; until then it must merely be nobody's.
     let conflicts = session.store.check(&session.party.agent, &patterns)?;
-    if let Some(reason) = refused(session, &conflicts) {
-        return Ok(Some(reason));
+    if let Some(refused) = refused(session, &conflicts) {
+        return Ok(Some(refused));
     }
     if files.is_empty() {
         return Ok(None);
@@ -151,7 +181,7 @@ fn reserve(session: &mut Session<'_>, tool: &ToolCall, writes: &[Write]) -> Resu
     if session.settings()?.enforcement.unlocked == Unlocked::Deny
         && let Some(reason) = unlocked(session, &files)?
     {
-        return Ok(Some(reason));
+        return Ok(Some(Refused::Ruled(reason)));
     }
     let request = Request {
         party: session.party.clone(),
@@ -173,7 +203,7 @@ fn is_inside(session: &Session<'_>, path: &Path) -> bool {
 }
 
 /// Why these conflicts forbid the call. What git ignores needs no lock.
-fn refused(session: &Session<'_>, conflicts: &[Conflict]) -> Option<String> {
+fn refused(session: &mut Session<'_>, conflicts: &[Conflict]) -> Option<Refused> {
     let ignored = Ignored::in_checkout(session.scope.root());
     let is_real = |conflict: &&Conflict| match &conflict.want.target {
         Target::File(key) => !ignored.contains(key.as_path()),
@@ -181,20 +211,18 @@ fn refused(session: &Session<'_>, conflicts: &[Conflict]) -> Option<String> {
     };
     let mut sentences: Vec<String> = Vec::new();
     let mut paths = HashSet::new();
-    for Conflict { want, holder } in conflicts.iter().filter(is_real) {
-        let path = plain(&want.target);
-        let issue = holder.issue.as_ref().map(|issue| format!(" (issue {issue})")).unwrap_or_default();
-        let held = span(Timestamp::now().since(holder.acquired_at));
-        if paths.insert(path.clone()) {
-            sentences.push(format!("`{path}` is held by `{}`{issue} for {held}", holder.agent));
+    for conflict in conflicts.iter().filter(is_real) {
+        if paths.insert(&conflict.want.target) {
+            sentences.push(refusal::held(&mut session.store, &session.party.agent, conflict));
         }
     }
-    let first = conflicts.iter().find(is_real)?;
-    let path = plain(&first.want.target);
-    Some(format!(
-        "{}. Nothing was written. Work on something else, or queue for it: mala lock acquire {path} --wait 5m",
-        sentences.join("; ")
-    ))
+    let wants: Vec<Want> = conflicts.iter().filter(is_real).map(|conflict| conflict.want.clone()).collect();
+    let reason = format!(
+        "{}. Nothing was written. Work on something else, {}",
+        sentences.join("; "),
+        refusal::next_step(&wants.first()?.target)
+    );
+    Some(Refused::Held { reason, wants })
 }
 
 /// Strict: existing files must have been locked beforehand.

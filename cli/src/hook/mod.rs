@@ -6,8 +6,10 @@
 
 mod audit;
 mod before;
+mod identity;
 mod news;
 mod session;
+mod waiting;
 
 use mala_agents::{Answer, Event, HookCall};
 use mala_core::Scope;

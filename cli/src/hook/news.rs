@@ -1,9 +1,14 @@
 //! What an agent has not heard yet, in sentences for a model.
 
+use mala_core::message::{Ack, Letter, Message};
 use mala_core::{Ask, AskState, Target, Timestamp, Urgency};
 use mala_store::{Notice, Refused};
 
+use crate::refusal::word;
 use crate::ui::{plain, span};
+
+/// The most characters of a message that a model is told without asking for it.
+const LONGEST_MESSAGE: usize = 2_000;
 
 /// All notices as one paragraph each; nothing if there are none.
 pub(super) fn tell(notices: &[Notice]) -> Option<String> {
@@ -15,12 +20,7 @@ fn sentence(notice: &Notice) -> String {
     match notice {
         Notice::LockOfYours(ask) => lock_of_yours(ask),
         Notice::AskOfYours(ask) => ask_of_yours(ask),
-        Notice::Message(letter) => format!(
-            "message from {} about {}: {}",
-            plain(letter.message.from.name()),
-            plain(&letter.message.thread),
-            letter.message.body.as_str()
-        ),
+        Notice::Message(letter) => message(letter),
         Notice::WritesRefused { files, more } => {
             let name = |refused: &Refused| format!("`{}`", plain(&refused.target));
             let names: Vec<String> = files.iter().map(name).collect();
@@ -31,6 +31,23 @@ fn sentence(notice: &Notice) -> String {
             )
         }
     }
+}
+
+/// A message, cut where it would drown everything else that is told.
+fn message(letter: &Letter) -> String {
+    let Message { id, thread, from, body, .. } = &letter.message;
+    let text = body.as_str();
+    let shown: String = text.chars().take(LONGEST_MESSAGE).collect();
+    let rest = if shown.len() < text.len() {
+        format!(" [...] (the rest: mala msg thread {})", word(&plain(thread)))
+    } else {
+        String::new()
+    };
+    let ack = match letter.ack {
+        Ack::Due(_) => format!(" (say that you took note: mala msg ack {id})"),
+        Ack::NotWanted | Ack::Done(_) => String::new(),
+    };
+    format!("message from `{}` about {}: {shown}{rest}{ack}", plain(from.name()), plain(thread))
 }
 
 fn lock_of_yours(ask: &Ask) -> String {
@@ -48,8 +65,9 @@ fn lock_of_yours(ask: &Ask) -> String {
         AskState::Taken => {
             let by = ask.ended_by.as_ref().unwrap_or(asker);
             format!(
-                "{path} was taken from you by `{by}`: {}. Ask for it: mala lock ask {path} --why REASON",
-                plain(&ask.why)
+                "{path} was taken from you by `{by}`: {}. More: mala msg thread {id}. Ask for it again: mala lock ask {} --why REASON",
+                plain(&ask.why),
+                bare(ask)
             )
         }
         AskState::Released => format!("{path} belongs to `{asker}` now"),
@@ -71,7 +89,7 @@ fn ask_of_yours(ask: &Ask) -> String {
             format!("`{holder}` has not answered about {path}; if it is gone: mala lock take {id}")
         }
         AskState::Moot | AskState::Cancelled => {
-            format!("{path} is not held by `{holder}` any more; take it: mala lock acquire {path}")
+            format!("{path} is not held by `{holder}` any more; take it: mala lock acquire {}", bare(ask))
         }
     }
 }
@@ -81,4 +99,9 @@ fn path(ask: &Ask) -> String {
         Target::Name(name) => format!("the {} mutex", plain(name)),
         other => format!("`{}`", plain(other)),
     }
+}
+
+/// The path as it is typed.
+fn bare(ask: &Ask) -> String {
+    word(&plain(&ask.want.target))
 }

@@ -8,14 +8,14 @@ use mala_agents::{Answer, HookCall};
 use mala_config::Settings;
 use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Want};
 use mala_gate::Repo;
-use mala_store::{Agent, EventKind, Party, Store, Which, process};
+use mala_store::{Agent, EventKind, Party, Store, Which};
 use serde_json::json;
 
-use super::{audit, news};
+use super::{audit, identity, news, waiting};
 use crate::commands::gate::{Question, Subject, Transcript, verdict};
-use crate::context::{Context, session_name};
+use crate::commands::lock::hand_on::hand_on;
+use crate::context::Context;
 use crate::error::CliError;
-use crate::ui::plain;
 
 /// One call's view of its session.
 pub(super) struct Session<'a> {
@@ -31,10 +31,7 @@ impl<'a> Session<'a> {
     /// Finds the session's agent by its process; a session that is new here becomes one.
     pub(super) fn open(call: &'a HookCall, context: &'a Context, scope: Scope) -> Result<Self, CliError> {
         let mut store = Store::open(&scope)?;
-        let party = match context.bound_party(&mut store)? {
-            Some(party) => party,
-            None => join(call, &mut store)?,
-        };
+        let party = identity::agent_of(call, context, &mut store)?;
         Ok(Self { call, context, scope, store, party, settings: None })
     }
 
@@ -75,8 +72,8 @@ impl<'a> Session<'a> {
         let others = if others.is_empty() { "nobody at the moment".to_owned() } else { others.join(", ") };
         Ok(Answer::Context(format!(
             "You are agent `{}` in a git checkout that other agents share ({others}). A file belongs to the first who writes \
-             it; a refused write names its holder. See who holds what: `mala status`. Queue for a file: `mala lock acquire \
-             FILE --wait 5m`. Commit only your own files: `mala commit -m MESSAGE`. Run tests with `mala test -- COMMAND`. Do \
+             it; a refused write names its holder. See who holds what: `mala status`. Ask for a file: `mala lock ask FILE \
+             --why REASON`; answer those who ask you. Commit only your own files: `mala commit -m MESSAGE`. Run tests with `mala test -- COMMAND`. Do \
              not use git commands that move the whole tree (switch, stash, reset, rebase, clean).",
             self.party.agent
         )))
@@ -98,6 +95,8 @@ impl<'a> Session<'a> {
         if !carries_context(self.call) {
             return Ok(None);
         }
+        // Nobody else may be there to see what has become overdue.
+        self.store.escalate_due()?;
         Ok(news::tell(&self.store.take_notices(&self.party.agent)?))
     }
 
@@ -109,6 +108,9 @@ impl<'a> Session<'a> {
         }
         let finished = self.finished_files()?;
         if !finished.is_empty() {
+            // Whoever asked comes before those who merely wait.
+            let keys: Vec<Key> = finished.iter().filter_map(|want| want.target.file().cloned()).collect();
+            hand_on(self.context, &mut self.store, &self.party.agent, &keys)?;
             self.store.release(&self.party.agent, &Which::These(finished))?;
         }
         Ok(Answer::Continue)
@@ -123,7 +125,8 @@ impl<'a> Session<'a> {
             Ok(text) if self.call.was_sent_back => text.trim().parse().unwrap_or(0),
             _ => 0,
         };
-        if self.party.issue.is_none() || told >= most {
+        // Whoever waits for others is not sent back: it goes on when it has what it waits for.
+        if self.party.issue.is_none() || told >= most || waiting::is_waiting(self)? {
             return Ok(None);
         }
         let subject = Subject { agent: Some(self.party.agent.clone()), issue: self.party.issue.clone() };
@@ -171,26 +174,4 @@ impl<'a> Session<'a> {
         }
         Ok(Answer::Continue)
     }
-}
-
-/// Registers the client's process as an agent.
-fn join(call: &HookCall, store: &mut Store) -> Result<Party, CliError> {
-    let process = process::session().ok_or_else(|| {
-        CliError::failed("cannot find the process of this client").hint("start it with `mala exec`")
-    })?;
-    let agent = match std::env::var("MALA_AGENT") {
-        Ok(name) if !name.is_empty() => AgentId::new(name)?,
-        _ => session_name(&process)?,
-    };
-    let owner = process.owner();
-    let is_taken = |known: &Agent| {
-        known.party.agent == agent && known.party.owner != owner && known.life != mala_core::Life::Dead
-    };
-    if store.status()?.agents.iter().any(is_taken) {
-        return Err(CliError::refused(format!("an agent called `{}` is running already", plain(&agent)))
-            .hint("start this client with another `MALA_AGENT`"));
-    }
-    let party = Party { agent, owner, supervised: false, issue: None, run: None };
-    store.register_session(&party, call.client.name())?;
-    Ok(party)
 }

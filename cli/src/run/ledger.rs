@@ -1,5 +1,6 @@
 //! The engine's ledger over the store.
 
+use std::io::PipeReader;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use mala_core::issue::{AttemptState, BLOCKED};
 use mala_core::{AgentId, IssueId, Key, Mode, RunId, Scope, Target, Timestamp, Want};
 use mala_engine::ports::{
     Abandoned, Attempt, BeginError, ClaimAnswer, ClaimRequest, Contention, Detail, Ending, Finish, Held,
-    Ledger, PortError, Tries,
+    Ledger, PortError, Tries, Waited,
 };
 use mala_engine::{Keeping, State};
 use mala_gate::Oid;
@@ -18,6 +19,7 @@ use mala_store::{
 };
 use serde_json::Value;
 
+use super::parking::{self, Parking};
 use super::source::mala as person;
 use super::waits;
 use crate::commands::status::warnings;
@@ -27,6 +29,7 @@ use crate::error::CliError;
 /// The store, used by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct StoreLedger {
+    scope: Scope,
     store: Mutex<Store>,
     ttl: Duration,
     keeping: Keeping,
@@ -36,7 +39,7 @@ pub(crate) struct StoreLedger {
 impl StoreLedger {
     pub(crate) fn open(scope: &Scope, settings: &Settings, keeping: Keeping) -> Result<Self, CliError> {
         let store = Mutex::new(open(scope)?);
-        Ok(Self { store, ttl: settings.lock.ttl, keeping, settings: settings.clone() })
+        Ok(Self { scope: scope.clone(), store, ttl: settings.lock.ttl, keeping, settings: settings.clone() })
     }
 
     fn store(&self) -> Result<MutexGuard<'_, Store>, PortError> {
@@ -228,6 +231,15 @@ impl Ledger for StoreLedger {
         let filter = EventFilter { agent: Some(agent.to_string()), ..EventFilter::default() };
         let events = store.events(&filter)?;
         Ok(waits::waited(&events, since, store.now()))
+    }
+
+    fn awaited(&self, attempt: &Attempt) -> Result<Vec<Held>, PortError> {
+        parking::awaited(&mut *self.store()?, &self.party(attempt))
+    }
+
+    fn wait_for_asked(&self, attempt: &Attempt, hangup: PipeReader) -> Result<Waited, PortError> {
+        let (party, ttl, longest) = (self.party(attempt), self.ttl, self.settings.lock.max_wait);
+        Parking { scope: &self.scope, party, ttl, longest }.wait(&hangup)
     }
 
     fn holders(&self, files: &[Want]) -> Result<Vec<Held>, PortError> {

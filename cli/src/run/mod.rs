@@ -3,6 +3,7 @@
 mod gatekeeper;
 mod launcher;
 mod ledger;
+mod parking;
 mod profiles;
 mod prompts;
 mod pulse;
@@ -22,6 +23,7 @@ use mala_engine::{Engine, EngineError, Keeping, Options, Plan, Ports, Reporter, 
 use mala_gate::Repo;
 use mala_store::process::ProcessTable;
 
+use crate::background::{Background, Task};
 use crate::context::Context;
 use crate::error::CliError;
 use gatekeeper::StoreGate;
@@ -52,7 +54,11 @@ pub(crate) fn run(context: &Context, wish: &Wish) -> Result<Summary, CliError> {
     let scope = context.scope()?;
     let trace = Trace::default();
     let reporter = trace.of(reporter(context, &scope));
-    Ok(engine(context, &scope, wish, trace)?.run(reporter)?)
+    let engine = engine(context, &scope, wish, trace)?;
+    let settings = context.load_settings(Some(&scope), Vec::new())?.settings;
+    let tasks = vec![Task::escalate(&scope), Task::sweep(&scope, &settings)];
+    let _beside = Background::start(tasks, &context.ui);
+    Ok(engine.run(reporter)?)
 }
 
 /// What [`run`] would do.

@@ -33,6 +33,14 @@ impl Target {
         }
     }
 
+    /// The file, if it is one.
+    pub fn file(&self) -> Option<&Key> {
+        match self {
+            Self::File(key) => Some(key),
+            Self::Pattern(_) | Self::Name(_) => None,
+        }
+    }
+
     /// Whether something can be both.
     pub fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {

@@ -7,6 +7,7 @@ mod ending;
 mod feed;
 mod job;
 mod launch;
+mod parked;
 mod signs;
 mod stop;
 
@@ -22,7 +23,7 @@ use crate::clerk::{Claimed, Clerk, Fingerprint, Handed};
 use crate::error::EngineError;
 use crate::event::{Event, Reporter};
 use crate::options::Options;
-use crate::ports::{Attempt, Detail, Judgement, PortError};
+use crate::ports::{Attempt, Detail, Held, Judgement, PortError, Waited};
 use crate::queue::{Candidate, Queue};
 use crate::session::Sign;
 use crate::summary::{AttemptSummary, Left, Summary};
@@ -49,6 +50,7 @@ enum News {
     Judged(IssueId, Result<Box<(Judgement, Fingerprint)>, PortError>),
     Ended(IssueId, Result<Handed, PortError>),
     PutBack(IssueId, Result<(), PortError>),
+    Unparked(IssueId, Vec<Held>, Result<Waited, PortError>),
 }
 
 pub(crate) struct Dispatcher {
@@ -186,6 +188,7 @@ impl Dispatcher {
             News::Claimed(id, claimed) => self.on_claimed(id, claimed).await,
             News::Judged(id, judged) => self.on_judged(&id, judged).await,
             News::Ended(id, ended) => self.on_ended_attempt(&id, ended),
+            News::Unparked(id, awaited, waited) => self.on_unparked(&id, &awaited, waited).await,
             News::PutBack(id, done) => {
                 self.claiming.remove(&id);
                 if let Err(source) = done {

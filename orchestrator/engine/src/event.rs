@@ -51,6 +51,12 @@ pub enum Event {
         cost: Option<f64>,
         turns: u64,
     },
+    /// The agent has ended its turn and waits for files that others hold.
+    Parked {
+        issue: IssueId,
+        agent: AgentId,
+        awaits: Vec<Held>,
+    },
     /// The client was told to slow down.
     Paused {
         issue: IssueId,

@@ -4,6 +4,7 @@
 //! one transaction that may be repeated.
 
 use std::error::Error;
+use std::io::PipeReader;
 use std::process::Command;
 use std::time::Duration;
 
@@ -120,6 +121,15 @@ pub struct Abandoned {
     pub state: State,
 }
 
+/// How waiting for others ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waited {
+    /// Everything that was asked for is the agent's.
+    Granted,
+    /// For this reason it is not.
+    InVain(String),
+}
+
 /// How much agents got in each other's way.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Contention {
@@ -163,6 +173,12 @@ pub trait Ledger: Send + Sync {
 
     /// How much of the time since `since` the agent has spent waiting for locks and for its turn to test.
     fn waited(&self, agent: &AgentId, since: Timestamp) -> Result<Duration, PortError>;
+
+    /// What the attempt's agent has asked for and nobody has given up yet. An agent that ends its turn meanwhile waits for it.
+    fn awaited(&self, attempt: &Attempt) -> Result<Vec<Held>, PortError>;
+
+    /// Waits until the attempt's agent holds everything it has asked for, or until the other end of `hangup` is closed.
+    fn wait_for_asked(&self, attempt: &Attempt, hangup: PipeReader) -> Result<Waited, PortError>;
 
     /// Who holds something that `files` would need.
     fn holders(&self, files: &[Want]) -> Result<Vec<Held>, PortError>;

@@ -26,32 +26,45 @@ pub struct Agent {
     pub life: Life,
 }
 
+/// A client's session: an agent that everything below its process acts as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    pub party: Party,
+    /// The client's own name for it, where a process may have several.
+    pub conversation: Option<String>,
+}
+
 impl Store {
     /// Makes an agent known without locking anything.
     pub fn register(&mut self, party: &Party) -> Result<()> {
         self.write(|change| change.enroll(party))
     }
 
-    /// Makes a client's session known: everything below its process acts as this agent, whatever it says.
-    pub fn register_session(&mut self, party: &Party, profile: &str) -> Result<()> {
+    /// Makes a client's session known: everything below its process acts as this agent, whatever it says. A further
+    /// conversation of the same process gets the same name with a number. Returns who the session is.
+    pub fn join_session(&mut self, session: &Session, profile: &str) -> Result<Party> {
+        self.write(|change| change.join_session(session, profile))
+    }
+
+    /// A session goes on under another name of its client's: after its history was cleared or another one was loaded.
+    pub fn continue_session(&mut self, agent: &AgentId, conversation: &str) -> Result<()> {
         self.write(|change| {
-            change.enroll(party)?;
-            let sql = "UPDATE agent SET profile = ?3 WHERE scope = ?1 AND name = ?2 AND profile IS NOT ?3";
-            let row = params![change.scope, party.agent.as_str(), profile];
-            change.sql.prepare_cached(sql)?.execute(row)?;
+            let sql = "UPDATE agent SET conversation = ?3 WHERE scope = ?1 AND name = ?2";
+            change.sql.prepare_cached(sql)?.execute(params![change.scope, agent.as_str(), conversation])?;
             Ok(())
         })
     }
 
-    /// The session that the first of these processes belongs to that has one.
-    pub fn session_among(&mut self, processes: &[Owner]) -> Result<Option<Party>> {
+    /// The sessions of the first of these processes that has any, the one that was last heard of first.
+    pub fn sessions_among(&mut self, processes: &[Owner]) -> Result<Vec<Session>> {
         self.read(|view| {
             for process in processes {
-                if let Some(party) = view.session_of(process)? {
-                    return Ok(Some(party));
+                let sessions = view.sessions_of(process)?;
+                if !sessions.is_empty() {
+                    return Ok(sessions);
                 }
             }
-            Ok(None)
+            Ok(Vec::new())
         })
     }
 
@@ -83,14 +96,31 @@ impl View<'_> {
         Ok(agents.collect::<std::result::Result<_, _>>()?)
     }
 
-    fn session_of(&self, process: &Owner) -> std::result::Result<Option<Party>, Fault> {
-        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time
+    fn sessions_of(&self, process: &Owner) -> std::result::Result<Vec<Session>, Fault> {
+        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, a.conversation
              FROM process p JOIN agent a ON a.root = p.id
              WHERE p.pid = ?1 AND p.start_time = ?2 AND p.boot_id = ?3 AND p.host = ?4
-               AND a.scope = ?5 AND a.profile IS NOT NULL";
+               AND a.scope = ?5 AND a.profile IS NOT NULL
+             ORDER BY a.seen_at DESC, a.since DESC, a.name";
         let start_time = i64::from_ne_bytes(process.start_time.to_ne_bytes());
         let row = params![process.pid, start_time, process.boot_id, process.host, self.scope];
-        Ok(self.sql.prepare_cached(sql)?.query_row(row, party).optional()?)
+        let mut statement = self.sql.prepare_cached(sql)?;
+        let session = |row: &Row<'_>| Ok(Session { party: party(row)?, conversation: row.get(8)? });
+        let sessions = statement.query_map(row, session)?;
+        Ok(sessions.collect::<std::result::Result<_, _>>()?)
+    }
+
+    /// The agent of this name if it may still run, and whether it is a client's session.
+    fn session_named(&self, name: &AgentId) -> std::result::Result<Option<(Session, bool)>, Fault> {
+        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, a.conversation,
+             a.profile IS NOT NULL
+             FROM agent a LEFT JOIN process p ON p.id = a.root WHERE a.scope = ?1 AND a.name = ?2";
+        let mut statement = self.sql.prepare_cached(sql)?;
+        let session = |row: &Row<'_>| {
+            Ok((Session { party: party(row)?, conversation: row.get(8)? }, row.get::<_, bool>(9)?))
+        };
+        let known = statement.query_row(params![self.scope, name.as_str()], session).optional()?;
+        Ok(known.filter(|(session, _)| self.life(&session.party.owner) != Life::Dead))
     }
 
     /// Who is behind the name, running or not.
@@ -114,6 +144,12 @@ impl View<'_> {
     pub(crate) fn must_know(&self, agent: &AgentId) -> std::result::Result<Party, Fault> {
         self.party(agent)?.ok_or_else(|| StoreError::UnknownAgent { agent: agent.clone() }.into())
     }
+}
+
+/// The names of the first, second, ... conversation of a process: `codex-4242`, `codex-4242-2`, ...
+fn numbered(name: &AgentId) -> impl Iterator<Item = AgentId> {
+    let others = (2_u32..).map_while(move |number| AgentId::new(format!("{name}-{number}")).ok());
+    std::iter::once(name.clone()).chain(others)
 }
 
 fn party(row: &Row<'_>) -> rusqlite::Result<Party> {
@@ -162,6 +198,30 @@ impl Change<'_> {
             &json!({ "pid": party.owner.pid, "host": party.owner.host }),
         )?;
         Ok(())
+    }
+
+    fn join_session(&mut self, session: &Session, profile: &str) -> std::result::Result<Party, Fault> {
+        let Session { party: wanted, conversation } = session;
+        for agent in numbered(&wanted.agent) {
+            let party = Party { agent, ..wanted.clone() };
+            match self.session_named(&party.agent)? {
+                Some((other, _)) if other.party.owner != party.owner => {
+                    if party.agent == wanted.agent {
+                        break;
+                    }
+                }
+                Some((known, true)) if known.conversation != *conversation => {}
+                _ => {
+                    self.enroll(&party)?;
+                    let sql =
+                        "UPDATE agent SET profile = ?3, conversation = ?4 WHERE scope = ?1 AND name = ?2";
+                    let row = params![self.scope, party.agent.as_str(), profile, conversation];
+                    self.sql.prepare_cached(sql)?.execute(row)?;
+                    return Ok(party);
+                }
+            }
+        }
+        Err(StoreError::AgentRuns { agent: wanted.agent.clone() }.into())
     }
 
     /// Notes a sign of life.

@@ -4,6 +4,7 @@ use mala_core::{AgentId, Ask, AskId, AskState, Fence, Key, LockId, Timestamp, Ur
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::{Value, json};
 
+use crate::ask_types::AskError;
 use crate::change::{Change, millis};
 use crate::error::Fault;
 use crate::events::EventKind;
@@ -21,6 +22,18 @@ impl View<'_> {
         let sql = format!("SELECT {COLUMNS} FROM ask WHERE id = ?1 AND scope = ?2");
         let mut statement = self.sql.prepare_cached(&sql)?;
         Ok(statement.query_row(params![id.0, self.scope], ask).optional()?)
+    }
+
+    pub(crate) fn must_find_ask(&self, id: &AskId) -> Result<Ask, Fault> {
+        self.ask_by_id(id)?.ok_or_else(|| AskError::Unknown { id: id.clone() }.into())
+    }
+
+    pub(crate) fn pending_ask(&self, id: &AskId) -> Result<Ask, Fault> {
+        let ask = self.must_find_ask(id)?;
+        match ask.state.is_pending() {
+            true => Ok(ask),
+            false => Err(AskError::Over { id: ask.id, state: ask.state }.into()),
+        }
     }
 
     /// All asks of this scope that wait for an answer.

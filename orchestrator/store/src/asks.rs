@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use mala_core::ask::{MAX_DEFERRAL, MAX_DEFERRALS, MAX_WHY};
-use mala_core::{AgentId, Ask, AskId, AskState, Life, Lock, Target, Want};
+use mala_core::{AgentId, Ask, AskId, AskState, Life, Lock, Mode, Target, Want};
 use rusqlite::params;
 use serde_json::json;
 
@@ -43,6 +43,35 @@ impl Store {
     /// The asker does not need it any more.
     pub fn cancel_ask(&mut self, asker: &AgentId, id: &AskId) -> Result<Ask> {
         self.write(|change| change.cancel_ask(asker, id))
+    }
+
+    /// The ask called `id`, pending or over.
+    pub fn find_ask(&mut self, id: &AskId) -> Result<Ask> {
+        self.read(|view| view.must_find_ask(id))
+    }
+
+    /// How something that overlaps `target` was last taken from this agent, if it was.
+    pub fn taken_from(&mut self, agent: &AgentId, target: &Target) -> Result<Option<Ask>> {
+        let wanted = Want { target: target.clone(), aliases: Vec::new(), mode: Mode::Exclusive };
+        self.read(|view| {
+            let condition = "scope = ?1 AND holder = ?2 AND state = 3 ORDER BY answered_at DESC, id";
+            let taken = view.asks_where(condition, params![view.scope, agent.as_str()])?;
+            let is_about = |ask: &Ask| ask.want.claim(agent).overlaps(&wanted.claim(agent));
+            Ok(taken.into_iter().find(is_about))
+        })
+    }
+
+    /// The circle that would close if the agent waited for these, if one would. Changes nothing.
+    pub fn circle_if_waiting(&mut self, agent: &AgentId, wants: &[Want]) -> Result<Option<Vec<AgentId>>> {
+        self.read(|view| {
+            let queue = view.waiters()?;
+            for conflict in view.conflicts(agent, wants)? {
+                if let Some(chain) = view.chain(&queue, &conflict.holder.agent, agent)? {
+                    return Ok(Some(std::iter::once(agent.clone()).chain(chain).collect()));
+                }
+            }
+            Ok(None)
+        })
     }
 
     /// Asks of this scope, oldest first.
@@ -258,18 +287,6 @@ impl Change<'_> {
             self.record_ask(EventKind::AskOverdue, ask, &ask.asker, json!({ "due_at": ask.due_at }))?;
         self.notify(&ask.holder, About::LockOfYours(&ask.id), event)?;
         self.notify(&ask.asker, About::AskOfYours(&ask.id), event)
-    }
-
-    pub(crate) fn must_find_ask(&self, id: &AskId) -> std::result::Result<Ask, Fault> {
-        self.ask_by_id(id)?.ok_or_else(|| AskError::Unknown { id: id.clone() }.into())
-    }
-
-    pub(crate) fn pending_ask(&self, id: &AskId) -> std::result::Result<Ask, Fault> {
-        let ask = self.must_find_ask(id)?;
-        match ask.state.is_pending() {
-            true => Ok(ask),
-            false => Err(AskError::Over { id: ask.id, state: ask.state }.into()),
-        }
     }
 
     fn ask_for_holder(&self, holder: &AgentId, id: &AskId) -> std::result::Result<Ask, Fault> {

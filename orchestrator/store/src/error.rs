@@ -36,6 +36,8 @@ pub enum StoreError {
     Busy { path: PathBuf, seconds: u64 },
     #[error("no agent called `{agent}` is known in this checkout")]
     UnknownAgent { agent: AgentId },
+    #[error("an agent called `{agent}` is running already")]
+    AgentRuns { agent: AgentId },
     #[error("the agent `{agent}` is not running any more")]
     AgentGone { agent: AgentId },
     #[error("`{agent}` keeps `{kept}`, which overlaps `{moved}`: hand over both or neither")]

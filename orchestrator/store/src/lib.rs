@@ -59,7 +59,7 @@ use mala_core::{Scope, Timestamp};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
-pub use agents::Agent;
+pub use agents::{Agent, Session};
 pub use ask_types::{Answered, AskError, AskFilter, AskRequest};
 pub use error::{Result, StoreError, show_circle};
 pub use events::{Event, EventFilter, EventKind, TargetKind};

@@ -86,6 +86,11 @@ impl Store {
         self.read(|view| view.thread(thread, page))
     }
 
+    /// Everybody who takes part in conversations from a keyboard.
+    pub fn people(&mut self) -> Result<BTreeSet<PersonId>> {
+        self.read(|view| view.people())
+    }
+
     pub fn unread(&mut self, who: &Who) -> Result<u64> {
         self.read(|view| {
             let sql = "SELECT count(*) FROM letter WHERE scope = ?1 AND to_kind = ?2 AND to_name = ?3 AND read_at IS NULL";
@@ -163,13 +168,16 @@ impl View<'_> {
     fn everybody(&self) -> std::result::Result<BTreeSet<Who>, Fault> {
         let agents = self.agents()?.into_iter().filter(|agent| agent.life != Life::Dead);
         let mut all: BTreeSet<Who> = agents.map(|agent| Who::Agent(agent.party.agent)).collect();
+        all.extend(self.people()?.into_iter().map(Who::Person));
+        Ok(all)
+    }
+
+    fn people(&self) -> std::result::Result<BTreeSet<PersonId>, Fault> {
         let sql = "SELECT to_name FROM letter WHERE scope = ?1 AND to_kind = 1
              UNION SELECT from_name FROM message WHERE scope = ?1 AND from_kind = 1";
         let mut statement = self.sql.prepare_cached(sql)?;
-        for person in statement.query_map([self.scope], |row| rows::name(row, 0, PersonId::new))? {
-            all.insert(Who::Person(person?));
-        }
-        Ok(all)
+        let people = statement.query_map([self.scope], |row| rows::name(row, 0, PersonId::new))?;
+        Ok(people.collect::<std::result::Result<_, _>>()?)
     }
 }
 
@@ -209,21 +217,35 @@ impl Change<'_> {
         });
         let event = self.record_by(EventKind::MessageSent, &draft.from, None, &detail)?;
         let ack_due = draft.ack_in.map(|span| self.now.plus(span).as_millis());
-        let sql =
-            "INSERT INTO letter (scope, to_kind, to_name, message, ack_due) VALUES (?1, ?2, ?3, ?4, ?5)";
         for who in &to {
-            self.sql.prepare_cached(sql)?.execute(params![
-                self.scope,
-                who_number(who),
-                who.name(),
-                id.0,
-                ack_due
-            ])?;
+            self.insert_letter(who, id, ack_due)?;
             if let Some(agent) = who.agent() {
                 self.notify(agent, About::Message(id), event)?;
             }
         }
         Ok(Sent { id, to: to.into_iter().collect() })
+    }
+
+    /// Puts a message into the inboxes of those it names, without telling anybody about it.
+    pub(crate) fn deposit(&mut self, draft: &Draft) -> std::result::Result<(), Fault> {
+        let id = self.insert_message(draft, false)?;
+        if let Audience::These(these) = &draft.to {
+            these.iter().try_for_each(|who| self.insert_letter(who, id, None))?;
+        }
+        Ok(())
+    }
+
+    fn insert_letter(
+        &mut self,
+        who: &Who,
+        id: MessageId,
+        ack_due: Option<i64>,
+    ) -> std::result::Result<(), Fault> {
+        let sql =
+            "INSERT INTO letter (scope, to_kind, to_name, message, ack_due) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let row = params![self.scope, who_number(who), who.name(), id.0, ack_due];
+        self.sql.prepare_cached(sql)?.execute(row)?;
+        Ok(())
     }
 
     fn refuse_flood(&self, from: &Who, limit: BroadcastLimit) -> std::result::Result<(), Fault> {

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/3_asks.sql"),
     include_str!("migrations/4_messages.sql"),
     include_str!("migrations/5_issues.sql"),
+    include_str!("migrations/6_sessions.sql"),
 ];
 
 /// The schema this mala writes.

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use mala_core::{AgentId, Ask, AskId, AskState, Fence, Life, Lock, LockId, Timestamp};
+use mala_core::message::{Audience, Body, Importance, Who};
+use mala_core::{AgentId, Ask, AskId, AskState, Fence, Life, Lock, LockId, ThreadId, Timestamp};
 use rusqlite::params;
 use serde_json::json;
 
@@ -15,7 +16,9 @@ use crate::ask_types::{Answered, AskError};
 use crate::change::Change;
 use crate::error::{Fault, Result, StoreError};
 use crate::events::EventKind;
+use crate::messages::Draft;
 use crate::notices::About;
+use crate::request::Party;
 use crate::view::{Standing, View};
 
 /// What is known of the file that would be taken. The store cannot look: the caller does.
@@ -44,9 +47,16 @@ pub struct Guard {
     pub idle: Duration,
     pub changes: Changes,
     pub authority: Authority,
+    /// The ref under which the caller has saved uncommitted changes, if there were any.
+    pub saved: Option<String>,
 }
 
 impl Store {
+    /// Whether [`Store::take_asked`] would take it right now, or why not. Changes nothing.
+    pub fn may_take(&mut self, by: &AgentId, id: &AskId, guard: &Guard) -> Result<()> {
+        self.read(|view| view.judge_take(by, id, guard).map(drop))
+    }
+
     /// Takes what was asked for out of the holder's hands and gives it to the asker.
     pub fn take_asked(&mut self, by: &AgentId, id: &AskId, guard: &Guard) -> Result<Answered> {
         self.write(|change| change.take_asked(by, id, guard))
@@ -76,14 +86,17 @@ impl View<'_> {
     }
 }
 
-impl Change<'_> {
-    fn take_asked(
-        &mut self,
-        by: &AgentId,
-        id: &AskId,
-        guard: &Guard,
-    ) -> std::result::Result<Answered, Fault> {
-        let mut ask = self.pending_ask(id)?;
+/// What the rules have looked at on the way to a yes.
+struct Judged {
+    ask: Ask,
+    asker: Party,
+    lock: Lock,
+    idle: Duration,
+}
+
+impl View<'_> {
+    fn judge_take(&self, by: &AgentId, id: &AskId, guard: &Guard) -> std::result::Result<Judged, Fault> {
+        let ask = self.pending_ask(id)?;
         let forced = guard.authority == Authority::Force;
         if forced && self.party(by)?.is_some_and(|party| party.supervised) {
             return Err(AskError::NotAPerson { agent: by.clone() }.into());
@@ -100,18 +113,7 @@ impl Change<'_> {
         if !forced {
             self.refuse_to_take(&ask, &lock, guard, idle)?;
         }
-        let granted = self.hand_to_asker(lock, &ask, &asker, EventKind::LockTaken)?;
-        let detail = json!({
-            "by": by, "forced": forced, "why": ask.why, "due_at": ask.due_at, "idle_ms": idle.as_millis(),
-            "uncommitted": guard.changes == Changes::Uncommitted,
-            "fence_before": ask.fence, "fence": granted.first().map(|lock| lock.fence),
-        });
-        let (event, _) = self.end_ask(&mut ask, AskState::Taken, Some(by), detail)?;
-        self.notify(&ask.holder, About::LockOfYours(id), event)?;
-        if ask.asker != *by {
-            self.notify(&ask.asker, About::AskOfYours(id), event)?;
-        }
-        Ok(Answered { ask, granted })
+        Ok(Judged { ask, asker, lock, idle })
     }
 
     /// The lock, if it is still the one that was asked for and that the taker has seen.
@@ -141,5 +143,57 @@ impl Change<'_> {
             return Ok(());
         };
         Err(refusal.into())
+    }
+}
+
+impl Change<'_> {
+    fn take_asked(
+        &mut self,
+        by: &AgentId,
+        id: &AskId,
+        guard: &Guard,
+    ) -> std::result::Result<Answered, Fault> {
+        let Judged { mut ask, asker, lock, idle } = self.judge_take(by, id, guard)?;
+        let granted = self.hand_to_asker(lock, &ask, &asker, EventKind::LockTaken)?;
+        let detail = json!({
+            "by": by, "forced": guard.authority == Authority::Force, "why": ask.why, "due_at": ask.due_at,
+            "idle_ms": idle.as_millis(), "uncommitted": guard.changes == Changes::Uncommitted,
+            "saved": guard.saved, "fence_before": ask.fence, "fence": granted.first().map(|lock| lock.fence),
+        });
+        let (event, _) = self.end_ask(&mut ask, AskState::Taken, Some(by), detail)?;
+        self.notify(&ask.holder, About::LockOfYours(id), event)?;
+        self.write_to_former_holder(by, &ask, guard.saved.as_deref())?;
+        if ask.asker != *by {
+            self.notify(&ask.asker, About::AskOfYours(id), event)?;
+        }
+        Ok(Answered { ask, granted })
+    }
+
+    /// Leaves a message that stays, besides the notice that is told once.
+    fn write_to_former_holder(
+        &mut self,
+        by: &AgentId,
+        ask: &Ask,
+        saved: Option<&str>,
+    ) -> std::result::Result<(), Fault> {
+        let path = &ask.want.target;
+        let saved =
+            saved.map(|name| format!(" Your uncommitted changes are saved in {name}.")).unwrap_or_default();
+        let text = format!(
+            "`{path}` was taken from you by `{by}` for `{}` at {}: {}.{saved} Ask for it again: mala lock ask",
+            ask.asker, self.now, ask.why
+        );
+        // A name of the file that is no name of a thread finds its place among the others.
+        let thread = ask.id.0.clone();
+        let (Ok(body), Ok(thread)) = (Body::new(text), ThreadId::new(thread)) else { return Ok(()) };
+        let draft = Draft {
+            from: Who::Agent(by.clone()),
+            to: Audience::These(vec![Who::Agent(ask.holder.clone())]),
+            thread,
+            importance: Importance::High,
+            body,
+            ack_in: None,
+        };
+        self.deposit(&draft)
     }
 }

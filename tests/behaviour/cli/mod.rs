@@ -1,8 +1,10 @@
 //! The command line, as programs and people meet it.
 
+mod asks;
 mod bad_input;
 mod locks;
 mod logs;
+mod messages;
 mod names;
 mod owners;
 mod settings;

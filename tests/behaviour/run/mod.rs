@@ -8,6 +8,7 @@ mod demo;
 mod endings;
 mod kills;
 mod limits;
+mod parking;
 mod recovery;
 mod scheduling;
 mod soak;

@@ -1,6 +1,7 @@
 //! Sessions: an agent is known by its process, not by what it says.
 
-use mala_store::{Party, process};
+use mala_core::AgentId;
+use mala_store::{Party, Session, StoreError, process};
 use mala_tests::{Terse, World, party};
 
 fn lineage() -> Vec<mala_core::Owner> {
@@ -8,17 +9,49 @@ fn lineage() -> Vec<mala_core::Owner> {
     std::iter::once(me.owner()).chain(me.ancestors().map(|ancestor| ancestor.owner())).collect()
 }
 
+fn session(owner: &mala_core::Owner, name: &str, conversation: Option<&str>) -> Session {
+    let party = Party { owner: owner.clone(), ..party(name) };
+    Session { party, conversation: conversation.map(str::to_owned) }
+}
+
+fn names(sessions: &[Session]) -> Vec<&str> {
+    sessions.iter().map(|session| session.party.agent.as_str()).collect()
+}
+
 #[test]
 fn a_session_is_found_from_below_its_process() {
     let world = World::new();
     let mut store = world.store();
     let lineage = lineage();
-    store.register_session(&Party { owner: lineage[1].clone(), ..party("claude-1") }, "claude").unwrap();
-    assert_eq!(store.session_among(&lineage).unwrap().unwrap().agent.as_str(), "claude-1");
-    assert_eq!(store.session_among(&lineage[..1]).unwrap(), None, "only from below");
+    store.join_session(&session(&lineage[1], "claude-1", None), "claude").unwrap();
+    assert_eq!(names(&store.sessions_among(&lineage).unwrap()), ["claude-1"]);
+    assert!(store.sessions_among(&lineage[..1]).unwrap().is_empty(), "only from below");
     // The nearest one counts: a client started by another client is a session of its own.
-    store.register_session(&Party { owner: lineage[0].clone(), ..party("claude-2") }, "claude").unwrap();
-    assert_eq!(store.session_among(&lineage).unwrap().unwrap().agent.as_str(), "claude-2");
+    store.join_session(&session(&lineage[0], "claude-2", None), "claude").unwrap();
+    assert_eq!(names(&store.sessions_among(&lineage).unwrap()), ["claude-2"]);
+}
+
+#[test]
+fn a_process_may_have_several_conversations_and_each_may_get_another_name() {
+    let world = World::new();
+    let mut store = world.store();
+    let lineage = lineage();
+    for (conversation, name) in [("a", "codex-1"), ("b", "codex-1-2"), ("a", "codex-1")] {
+        let joined =
+            store.join_session(&session(&lineage[0], "codex-1", Some(conversation)), "codex").unwrap();
+        assert_eq!(joined.agent.as_str(), name, "{conversation}");
+    }
+    let elsewhere = store.join_session(&session(&lineage[1], "codex-1", Some("a")), "codex").unwrap_err();
+    assert!(matches!(elsewhere, StoreError::AgentRuns { .. }), "{elsewhere}");
+    store.continue_session(&AgentId::new("codex-1").unwrap(), "c").unwrap();
+    let mut found: Vec<_> = store
+        .sessions_among(&lineage)
+        .unwrap()
+        .into_iter()
+        .map(|session| (session.party.agent.to_string(), session.conversation.unwrap()))
+        .collect();
+    found.sort();
+    assert_eq!(found, [("codex-1".to_owned(), "c".to_owned()), ("codex-1-2".to_owned(), "b".to_owned())]);
 }
 
 #[test]
@@ -26,5 +59,5 @@ fn somebody_who_merely_locks_is_no_session() {
     let world = World::new();
     let mut store = world.store();
     store.take("ann", &["a"]);
-    assert_eq!(store.session_among(&lineage()).unwrap(), None);
+    assert!(store.sessions_among(&lineage()).unwrap().is_empty());
 }

@@ -53,7 +53,7 @@ fn desk(context: &Context) -> Result<(Store, Who), CliError> {
     Ok((store, who))
 }
 
-fn person() -> Result<PersonId, CliError> {
+pub(super) fn person() -> Result<PersonId, CliError> {
     let name = std::env::var("USER").ok().filter(|name| !name.trim().is_empty());
     Ok(PersonId::new(name.as_deref().unwrap_or("somebody").trim())?)
 }

@@ -1,17 +1,18 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mala_config::{Override, Settings, parse_duration};
+use mala_config::Override;
 use mala_core::{Conflict, IssueId, Mode};
 use mala_logs::telemetry::{LockResult, WaitResult, metrics, spans};
 use mala_store::{Cause, Outcome, Refusal, Request, Wait, show_circle};
 use serde_json::json;
 
-use super::{explain_conflicts, write_locks};
+use super::{explain_conflicts, patience, write_locks};
 use crate::claim;
 use crate::context::{Caller, Context, Paths, open};
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
+use crate::refusal::{self, word};
 use crate::ui::{RED, plain, span};
 
 /// Lock files, all or none
@@ -51,7 +52,7 @@ pub(crate) struct AcquireArgs {
 pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, args.overrides())?;
-    let patience = args.patience(&settings)?;
+    let patience = patience(args.wait.as_deref(), &settings)?;
     let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
     let mut store = open(&scope)?;
     let request = Request {
@@ -83,7 +84,15 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
             context.ui.answer(&body, |out| write_locks(out, "locked", &locks))?;
             Ok(Code::SUCCESS)
         }
-        Outcome::Refused(refusal) => refused(context, &refusal, patience),
+        Outcome::Refused(refusal) => {
+            refused(context, &refusal, patience)?;
+            for conflict in &refusal.conflicts {
+                if let Some(taken) = refusal::taken(&mut store, &request.party.agent, conflict) {
+                    context.ui.note("taken", RED, &format!("`{}`: {taken}", plain(&conflict.want.target)));
+                }
+            }
+            Ok(Code::from(REFUSED))
+        }
     }
 }
 
@@ -108,18 +117,6 @@ impl AcquireArgs {
         ttl.map(|ttl| Override { key: "lock.ttl".into(), value: ttl.clone(), typed: format!("--ttl {ttl}") })
             .collect()
     }
-
-    fn patience(&self, settings: &Settings) -> Result<Option<Duration>, CliError> {
-        let Some(text) = &self.wait else { return Ok(None) };
-        let patience = parse_duration(text)?;
-        let longest = settings.lock.max_wait;
-        if patience > longest {
-            let message =
-                format!("`--wait {text}` is longer than `lock.max_wait` allows ({})", span(longest));
-            return Err(CliError::usage(message).hint("wait for less, or raise `max_wait` in `mala.toml`"));
-        }
-        Ok(Some(patience))
-    }
 }
 
 fn say_waiting(context: &Context, patience: Duration, conflicts: &[Conflict]) {
@@ -130,7 +127,7 @@ fn say_waiting(context: &Context, patience: Duration, conflicts: &[Conflict]) {
     }
 }
 
-fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> Result<Code, CliError> {
+fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> Result<(), CliError> {
     let ui = &context.ui;
     let (cause, circle) = match &refusal.cause {
         Cause::Held => ("held", None),
@@ -143,6 +140,10 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
     explain_conflicts(ui, &refusal.conflicts);
     match (&refusal.cause, patience) {
         (Cause::Held, None) => {
+            if let Some(conflict) = refusal.conflicts.first() {
+                let path = word(&plain(&conflict.want.target));
+                ui.hint(&format!("ask for it: mala lock ask {path} --why REASON"));
+            }
             ui.hint("queue for it with `--wait 5m`, or see who works on what: mala status");
         }
         (Cause::Held, Some(_)) => {
@@ -155,5 +156,5 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
             ui.hint("release what others wait for first: mala lock list");
         }
     }
-    Ok(Code::from(REFUSED))
+    Ok(())
 }

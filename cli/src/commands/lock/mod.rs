@@ -1,18 +1,25 @@
 //! `mala lock`: take, give back and look at locks.
 
 mod acquire;
+pub(crate) mod answer;
+pub(crate) mod ask;
+pub(crate) mod asks;
 mod check;
+pub(crate) mod hand_on;
 mod holder;
 mod list;
 mod overlaps;
 mod release;
 mod renew;
+mod take;
 mod tenure;
 mod transfer;
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use clap::Subcommand;
+use mala_config::{Settings, parse_duration};
 use mala_core::{AgentId, Conflict, Lock, Timestamp};
 use mala_store::Renewed;
 use serde_json::json;
@@ -33,6 +40,13 @@ pub(crate) enum LockCommand {
     Renew(renew::RenewArgs),
     Transfer(transfer::TransferArgs),
     Overlaps(overlaps::OverlapsArgs),
+    Ask(ask::AskArgs),
+    Answer(answer::AnswerArgs),
+    Take(take::TakeArgs),
+    Cancel(asks::CancelArgs),
+    Asks(asks::AsksArgs),
+    #[command(hide = true)]
+    HandOn(hand_on::HandOnArgs),
     #[command(hide = true)]
     Tenure(tenure::TenureArgs),
 }
@@ -46,9 +60,27 @@ pub(crate) fn run(command: LockCommand, context: &Context) -> Result<Code, CliEr
         LockCommand::Check(args) => check::cmd_check(&args, context),
         LockCommand::Renew(args) => renew::cmd_renew(&args, context),
         LockCommand::Transfer(args) => transfer::cmd_transfer(&args, context),
+        LockCommand::HandOn(args) => hand_on::cmd_hand_on(&args, context),
         LockCommand::Tenure(args) => tenure::cmd_tenure(&args, context),
         LockCommand::Overlaps(args) => overlaps::cmd_overlaps(&args, context),
+        LockCommand::Ask(args) => ask::cmd_ask(&args, context),
+        LockCommand::Answer(args) => answer::cmd_answer(&args, context),
+        LockCommand::Take(args) => take::cmd_take(&args, context),
+        LockCommand::Cancel(args) => asks::cmd_cancel(&args, context),
+        LockCommand::Asks(args) => asks::cmd_asks(&args, context),
     }
+}
+
+/// How long `--wait` says to wait.
+fn patience(typed: Option<&str>, settings: &Settings) -> Result<Option<Duration>, CliError> {
+    let Some(text) = typed else { return Ok(None) };
+    let patience = parse_duration(text)?;
+    let longest = settings.lock.max_wait;
+    if patience > longest {
+        let message = format!("`--wait {text}` is longer than `lock.max_wait` allows ({})", span(longest));
+        return Err(CliError::usage(message).hint("wait for less, or raise `max_wait` in `mala.toml`"));
+    }
+    Ok(Some(patience))
 }
 
 /// Says on stderr who is in the way.

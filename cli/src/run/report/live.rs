@@ -73,6 +73,9 @@ impl Live {
             Event::Doing { issue, what, .. } => self.say(issue, what),
             Event::Gating { issue, .. } => self.say(issue, "at the gate"),
             Event::Rejected { issue, .. } => self.say(issue, "told what is missing"),
+            Event::Parked { issue, awaits, .. } => {
+                self.say(issue, &format!("waits for {}", words::files(awaits)))
+            }
             Event::Paused { issue, until, .. } => self.say(issue, &format!("pauses until {until}")),
             Event::Used { issue, cost: Some(cost), .. } => {
                 self.costs.insert(issue.clone(), *cost);

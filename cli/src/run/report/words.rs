@@ -1,6 +1,7 @@
 //! Events in words.
 
 use mala_engine::Event;
+use mala_engine::ports::Held;
 
 use crate::ui::{BOLD, DIM, GREEN, RED, YELLOW, plain};
 
@@ -22,6 +23,9 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
         Event::Started { issue, agent, session, .. } => {
             let how = if session.is_some() { "goes on" } else { "started" };
             vec![line(issue, &format!("{DIM}`{agent}` {how}{DIM:#}"))]
+        }
+        Event::Parked { issue, awaits, .. } => {
+            vec![line(issue, &format!("{YELLOW}waits{YELLOW:#} for {}", files(awaits)))]
         }
         Event::Paused { issue, why, until, .. } => {
             vec![line(issue, &format!("{YELLOW}pauses until {until}{YELLOW:#}: {}", plain(why)))]
@@ -54,6 +58,12 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
         | Event::Gating { .. }
         | Event::RunEnded { .. } => Vec::new(),
     }
+}
+
+/// "`a` (held by `ann`), `b` (held by `bob`)".
+pub(super) fn files(held: &[Held]) -> String {
+    let files = held.iter().map(|held| format!("`{}` (held by `{}`)", plain(&held.file), held.by));
+    files.collect::<Vec<_>>().join(", ")
 }
 
 fn line(issue: &mala_core::IssueId, text: &str) -> String {

@@ -36,6 +36,10 @@ impl Dispatcher {
         if job.judgement.accepted {
             return self.end(id, Ending::Accept);
         }
+        if self.park(id).await {
+            return;
+        }
+        let Some(job) = self.jobs.get(id) else { return };
         let (round, rounds) = (job.rounds + 1, self.options.gate_attempts);
         let (agent, failed) = (job.attempt.agent.clone(), job.judgement.failed.clone());
         let verdict = self.no_further_round(id, is_same);
@@ -83,6 +87,7 @@ impl Dispatcher {
     pub(super) fn end(&mut self, id: &IssueId, ending: Ending) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.pause = None;
+        job.parked = None;
         job.ending = Some(ending.clone());
         job.ending_tries += 1;
         let reason = match &ending {

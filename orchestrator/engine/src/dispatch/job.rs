@@ -6,6 +6,7 @@ use mala_agents::start::Profile;
 use mala_core::{Issue, Timestamp};
 use tokio::time::Instant;
 
+use super::parked::Parked;
 use crate::State;
 use crate::clerk::Fingerprint;
 use crate::limits::{Limits, Meter};
@@ -30,6 +31,10 @@ pub(super) struct Job {
     pub(super) pause: Option<Pause>,
     /// Pauses in a row for which the client did not say how long they last.
     pub(super) pauses: u32,
+    /// Set while it waits for files that it asked for.
+    pub(super) parked: Option<Parked>,
+    /// The last such wait has brought nothing.
+    pub(super) waited_in_vain: bool,
     /// Set once the attempt must end, with the reason: it gets no further round.
     pub(super) last_call: Option<String>,
     /// Set if the last process failed, with how it did.
@@ -80,6 +85,8 @@ impl Job {
             session_id: None,
             pause: None,
             pauses: 0,
+            parked: None,
+            waited_in_vain: false,
             last_call: None,
             failure: None,
             message: None,

@@ -13,7 +13,7 @@ use super::{Dispatcher, causes};
 use crate::event::Event;
 use crate::ports::{Attempt, Detail, PortError};
 use crate::session::{self, Session, Start};
-use crate::{Step, prompt};
+use crate::{State, Step, prompt};
 
 /// What the next process of a job is for.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub(super) enum Purpose {
     Begin,
     /// The gate has sent it back.
     Retry,
-    /// It goes on after a pause.
+    /// It goes on after a pause, or after it has waited for others.
     GoOn { why: String },
 }
 
@@ -60,7 +60,7 @@ impl Dispatcher {
         };
         let detail = Detail { session: job.session_id.clone() };
         let (agent, resumed, pid) = (job.attempt.agent.clone(), job.session_id.clone(), session.pid);
-        let step = if matches!(purpose, Purpose::GoOn { .. }) { Step::Resume } else { Step::Start };
+        let step = if job.state == State::Running { Step::Resume } else { Step::Start };
         if let Some(job) = self.jobs.get_mut(id) {
             job.session = Some(session);
             job.failure = None;

@@ -102,7 +102,7 @@ impl Dispatcher {
         self.tell(&Event::Stopping { how: how.to_owned() });
         let grace = self.options.grace;
         self.stop_sessions(Stop::Ask(grace));
-        let paused = self.jobs.iter().filter(|(_, job)| job.pause.is_some());
+        let paused = self.jobs.iter().filter(|(_, job)| job.pause.is_some() || job.parked.is_some());
         let paused: Vec<IssueId> = paused.map(|(id, _)| id.clone()).collect();
         for id in paused {
             self.hand_over(&id, reason);

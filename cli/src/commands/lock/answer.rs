@@ -1,0 +1,101 @@
+use clap::{Args, ValueEnum};
+use mala_config::parse_duration;
+use mala_core::{AgentId, Ask, AskId, AskState, Timestamp, Want};
+use mala_store::{Answered, Store, Which};
+use serde_json::json;
+
+use super::asks::parse_id;
+use super::release::leaving;
+use crate::context::{Caller, Context, open};
+use crate::enforce::drain;
+use crate::error::{CliError, Code};
+use crate::json::{self, AskJson};
+use crate::ui::{plain, span};
+
+/// How much longer a holder needs a file, unless it says so.
+const ETA: &str = "10m";
+
+/// Answer somebody who asks for a file of yours
+///
+/// `release` hands the lock straight to whoever asked; `defer` says how much longer you need it, once and for at most an hour.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  mala lock answer x1y2 release
+  mala lock answer x1y2 defer --eta 20m")]
+pub(crate) struct AnswerArgs {
+    /// The ask, as `mala lock asks` shows it
+    #[arg(value_name = "ID", value_parser = parse_id)]
+    id: AskId,
+    answer: AnswerKind,
+    #[command(flatten)]
+    caller: Caller,
+    /// How much longer it is needed [default: 10m]
+    #[arg(long, value_name = "DURATION")]
+    eta: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AnswerKind {
+    Release,
+    Defer,
+}
+
+pub(super) fn cmd_answer(args: &AnswerArgs, context: &Context) -> Result<Code, CliError> {
+    if args.answer == AnswerKind::Release && args.eta.is_some() {
+        return Err(CliError::usage("`--eta` goes with `defer`: a released lock is not needed any longer"));
+    }
+    let mut store = open(&context.scope()?)?;
+    let holder = args.caller.agent(context, &mut store)?;
+    match args.answer {
+        AnswerKind::Release => {
+            let answered = release(context, &mut store, &holder, &args.id)?;
+            answer_released(context, &answered)
+        }
+        AnswerKind::Defer => {
+            let eta = parse_duration(args.eta.as_deref().unwrap_or(ETA))?;
+            answer_deferred(context, &store.answer_defer(&holder, &args.id, eta)?)
+        }
+    }
+}
+
+/// Hands what was asked for to the asker, once nobody has it open for writing any more.
+pub(crate) fn release(
+    context: &Context,
+    store: &mut Store,
+    holder: &AgentId,
+    id: &AskId,
+) -> Result<Answered, CliError> {
+    let scope = context.scope()?;
+    let ask = store.find_ask(id)?;
+    let lock = store.locks()?.into_iter().find(|lock| lock.id == ask.lock && lock.agent == *holder);
+    let wants = lock.map(|lock| Want { target: lock.target, aliases: lock.aliases, mode: lock.mode });
+    let leaving = leaving(context, store, holder, &Which::These(wants.into_iter().collect()))?;
+    let _closed = context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving));
+    drain(&scope, &leaving)?;
+    Ok(store.answer_release(holder, id)?)
+}
+
+fn answer_released(context: &Context, answered: &Answered) -> Result<Code, CliError> {
+    let Answered { ask, granted } = answered;
+    let body = json!({ "ask": AskJson::new(ask, Timestamp::now()), "granted": json::locks(granted) });
+    context.ui.answer(&body, |out| writeln!(out, "{}", outcome(ask, !granted.is_empty())))?;
+    Ok(Code::SUCCESS)
+}
+
+fn outcome(ask: &Ask, is_granted: bool) -> String {
+    let (path, asker) = (plain(&ask.want.target), &ask.asker);
+    match ask.state {
+        AskState::Moot => format!("`{asker}` does not need `{path}` any more"),
+        _ if is_granted => format!("`{path}` belongs to `{asker}` now"),
+        _ => format!("released `{path}`; something else is still in the way of `{asker}`"),
+    }
+}
+
+fn answer_deferred(context: &Context, ask: &Ask) -> Result<Code, CliError> {
+    let now = Timestamp::now();
+    context.ui.answer(&json!({ "ask": AskJson::new(ask, now), "granted": [] }), |out| {
+        let left = span(ask.due_at.since(now));
+        writeln!(out, "`{}` was told that you need `{}` for {left}", ask.asker, plain(&ask.want.target))
+    })?;
+    Ok(Code::SUCCESS)
+}
