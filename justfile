@@ -11,6 +11,10 @@ build:
 test:
     cargo test --workspace
 
+# The tracker `br` for the tests that use the real one; takes a while, once.
+br:
+    tests/tools/br
+
 # What has to pass before a change lands.
 ci:
     .ci/run
@@ -21,8 +25,8 @@ fix:
     cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 
 # The table in docs/performance.md.
-bench:
-    cargo bench -p mala-tests --bench speed
+bench *what:
+    cargo bench -p mala-tests --bench speed -- {{what}}
 
 # What `mala exec` costs.
 bench-exec:
@@ -31,6 +35,18 @@ bench-exec:
 # What the gate, the test mutex and snapshots cost.
 bench-gate:
     cargo bench -p mala-tests --bench gate
+
+# What `mala run` costs beyond its agents.
+bench-run:
+    cargo bench -p mala-tests --bench run
+
+# 200 issues, 10 agents, and kills of everything at random.
+soak:
+    MALA_SOAK=200 cargo test -p mala-tests --test behaviour run::soak -- --nocapture
+
+# How fast the MCP server answers.
+bench-mcp:
+    cargo bench -p mala-tests --bench mcp
 
 # Install into ~/.cargo/bin, with the manual pages.
 install:

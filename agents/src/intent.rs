@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use thiserror::Error;
 
-use self::names::{PATH_KEYS, READERS, READING, SHELLS, WRITERS};
+use self::names::{OWN, OWN_SHELL, PATH_KEYS, READERS, READING, SHELLS, WRITERS};
 use crate::hook::ToolCall;
 use crate::patch::{self, PatchError};
 
@@ -46,11 +46,13 @@ const MAX_DEPTH: usize = 128;
 impl ToolCall {
     /// What this call would do.
     pub fn intent(&self) -> Result<Intent, IntentError> {
+        if OWN_SHELL.contains(&self.name.as_str()) {
+            return self.own_shell();
+        }
         let name = self.name.as_str();
-        // mala's own tools coordinate; they change no file.
         // Codex puts `collaboration` in front of the tools by which its agents talk.
         let plain = name.strip_prefix("collaboration").unwrap_or(name);
-        if READERS.contains(&plain) || name.starts_with("mcp__mala__") {
+        if READERS.contains(&plain) || OWN.iter().any(|own| name.starts_with(own)) {
             return Ok(Intent::Reads);
         }
         if SHELLS.contains(&name) {
@@ -87,6 +89,15 @@ impl ToolCall {
         };
         let cwd = self.text(&["workdir", "cwd", "dir_path", "directory"]).map(PathBuf::from);
         Ok(Intent::Shell { command, cwd })
+    }
+
+    /// What mala is told to run is judged like what is typed.
+    fn own_shell(&self) -> Result<Intent, IntentError> {
+        let missing = || IntentError::Missing { tool: self.name.clone(), field: "command" };
+        let words = self.input.get("command").and_then(Value::as_array).ok_or_else(missing)?;
+        let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+        let command = format!("mala test -- {}", quoted(&words.ok_or_else(missing)?));
+        Ok(Intent::Shell { command, cwd: None })
     }
 
     fn patch(&self) -> Result<Intent, IntentError> {
@@ -132,6 +143,10 @@ fn command_of_words(words: &[&str]) -> String {
     {
         return (*text).to_owned();
     }
+    quoted(words)
+}
+
+fn quoted(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
     quoted.join(" ")
 }

@@ -1,9 +1,19 @@
-//! Hooks for one run of a client, whatever the project's settings say.
+//! Hooks and tools for one run of a client, whatever the project's settings say.
+//!
+//! Everything is handed to the one process that is started: no file of the user's or the project's is written, neither by
+//! mala nor, where that can be helped, by the client. What the user has set up besides, other tool servers for example,
+//! stays as it is.
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
+
 use crate::Client;
-use crate::install::{events, group, plugin, quoted_command, timeout};
+use crate::install::{events, group, plugin, plugin_command, quoted_command, timeout};
+
+/// What carries mala into gemini and opencode. A profile that set these itself would start a client without hooks.
+pub(crate) const GEMINI_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
+pub(crate) const OPENCODE_CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
 
 /// What is added to a client's start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,34 +25,66 @@ pub struct Injection {
     pub files: Vec<(PathBuf, String)>,
 }
 
-/// How `client` is started with hooks that call `mala`. `folder` takes files that belong to this run; it must be
-/// absolute and out of the agents' reach.
-pub fn injection(client: Client, mala: &str, folder: &Path) -> Injection {
+/// How `client` is started in the checkout `root` with hooks that call `mala` and with mala's own tools. `folder` takes
+/// files that belong to this run; it must be absolute and out of the agents' reach.
+pub fn injection(client: Client, mala: &str, root: &Path, folder: &Path) -> Injection {
     match client {
-        Client::Claude => {
-            // It outweighs every settings file, so that nobody switches the hooks off in the middle of a session.
-            let settings = format!("{{\"disableAllHooks\":false,{}}}", hooks(client, mala));
-            Injection { args: vec!["--settings".to_owned(), settings], ..Injection::default() }
-        }
-        Client::Codex => Injection { args: codex(mala), ..Injection::default() },
+        Client::Claude => Injection { args: claude(mala), ..Injection::default() },
+        Client::Codex => Injection { args: codex(mala, root), ..Injection::default() },
         Client::Gemini => {
             let file = folder.join("gemini-settings.json");
+            // Its user was not asked about this server, and nobody is there to be asked.
+            let server = json!({ "command": mala, "args": ["mcp"], "trust": true });
+            let text = format!("{{{},\"mcpServers\":{}}}\n", hooks(client, mala), json!({ "mala": server }));
             Injection {
-                env: vec![("GEMINI_CLI_SYSTEM_SETTINGS_PATH".to_owned(), file.display().to_string())],
-                files: vec![(file, format!("{{{}}}\n", hooks(client, mala)))],
+                env: vec![(GEMINI_SETTINGS.to_owned(), file.display().to_string())],
+                files: vec![(file, text)],
                 ..Injection::default()
             }
         }
         Client::Opencode => {
             let file = folder.join("opencode-mala.js");
-            let config = serde_json::json!({ "plugin": [format!("file://{}", file.display())] });
+            let server = json!({ "type": "local", "command": [mala, "mcp"], "enabled": true });
+            let config =
+                json!({ "plugin": [format!("file://{}", file.display())], "mcp": { "mala": server } });
             Injection {
-                env: vec![("OPENCODE_CONFIG_CONTENT".to_owned(), config.to_string())],
+                env: vec![(OPENCODE_CONFIG.to_owned(), config.to_string())],
                 files: vec![(file, plugin(mala))],
                 ..Injection::default()
             }
         }
     }
+}
+
+/// The command that a client started with `injection` runs before each tool, as a shell reads it.
+pub fn hook_command(client: Client, injection: &Injection) -> Option<String> {
+    let command = |settings: &Value, event: &str| {
+        settings.pointer(&format!("/hooks/{event}/0/hooks/0/command"))?.as_str().map(str::to_owned)
+    };
+    match client {
+        Client::Claude => {
+            let at = injection.args.iter().position(|arg| arg == "--settings")?;
+            command(&serde_json::from_str(injection.args.get(at + 1)?).ok()?, "PreToolUse")
+        }
+        Client::Codex => {
+            let given = injection.args.iter().find(|arg| arg.starts_with("hooks.PreToolUse="))?;
+            let table: toml::Table = toml::from_str(given).ok()?;
+            command(&serde_json::to_value(table).ok()?, "PreToolUse")
+        }
+        Client::Gemini => {
+            let (_, text) = injection.files.first()?;
+            command(&serde_json::from_str(text).ok()?, "BeforeTool")
+        }
+        Client::Opencode => plugin_command(&injection.files.first()?.1),
+    }
+}
+
+fn claude(mala: &str) -> Vec<String> {
+    let server = json!({ "mcpServers": { "mala": { "command": mala, "args": ["mcp"] } } });
+    // It outweighs every settings file, so that nobody switches the hooks off in the middle of a session.
+    let settings = format!("{{\"disableAllHooks\":false,{}}}", hooks(Client::Claude, mala));
+    // The first takes any number of values: something else has to follow.
+    ["--mcp-config", &server.to_string(), "--settings", &settings].map(str::to_owned).to_vec()
 }
 
 fn hooks(client: Client, mala: &str) -> String {
@@ -51,32 +93,42 @@ fn hooks(client: Client, mala: &str) -> String {
     format!("\"hooks\":{{{}}}", entries.join(","))
 }
 
-fn codex(mala: &str) -> Vec<String> {
+fn codex(mala: &str, root: &Path) -> Vec<String> {
     let command = quoted_command(Client::Codex, mala);
-    // Hooks that nobody looked at before do not run otherwise, and it says nothing.
-    let mut args =
-        vec!["--dangerously-bypass-hook-trust".to_owned(), "-c".to_owned(), "features.hooks=true".to_owned()];
-    for event in events(Client::Codex) {
-        args.push("-c".to_owned());
+    let quoted = |text: &str| Value::from(text).to_string();
+    let mut settings = vec![
+        "features.hooks=true".to_owned(),
+        // It trusts a folder in which it asks nothing, and would write that into the user's own settings.
+        format!("projects={{{}={{trust_level=\"trusted\"}}}}", quoted(&root.to_string_lossy())),
+        format!("mcp_servers.mala={{command={},args=[\"mcp\"]}}", quoted(mala)),
+    ];
+    settings.extend(events(Client::Codex).iter().map(|event| {
         let seconds = timeout(Client::Codex, event);
-        args.push(format!(
-            "hooks.{event}=[{{hooks=[{{type=\"command\",command={command},timeout={seconds}}}]}}]"
-        ));
-    }
-    args
+        format!("hooks.{event}=[{{hooks=[{{type=\"command\",command={command},timeout={seconds}}}]}}]")
+    }));
+    // Hooks that nobody looked at before do not run otherwise, and it says nothing.
+    let trust = "--dangerously-bypass-hook-trust".to_owned();
+    std::iter::once(trust).chain(settings.into_iter().flat_map(|one| ["-c".to_owned(), one])).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
+
+    fn injected(client: Client, mala: &str) -> Injection {
+        injection(client, mala, Path::new("/work/my \"checkout\""), Path::new("/run/x"))
+    }
+
+    /// The value behind an option.
+    fn option(injection: &Injection, name: &str) -> Value {
+        let at = injection.args.iter().position(|arg| arg == name).unwrap();
+        serde_json::from_str(&injection.args[at + 1]).unwrap()
+    }
 
     #[test]
     fn claude_gets_its_hooks_by_argument_and_they_cannot_be_switched_off() {
-        let injection = injection(Client::Claude, "/opt/my tools/mala", Path::new("/run"));
-        assert_eq!(injection.args[0], "--settings");
-        let settings: Value = serde_json::from_str(&injection.args[1]).unwrap();
+        let injection = injected(Client::Claude, "/opt/my tools/mala");
+        let settings = option(&injection, "--settings");
         assert_eq!(settings["disableAllHooks"], false);
         let hook = &settings["hooks"]["PreToolUse"][0];
         assert_eq!(hook["matcher"], "*");
@@ -87,27 +139,59 @@ mod tests {
     }
 
     #[test]
+    fn claude_gets_malas_tools_beside_the_users_own() {
+        let injection = injected(Client::Claude, "/opt/my tools/mala");
+        let server = json!({ "command": "/opt/my tools/mala", "args": ["mcp"] });
+        assert_eq!(option(&injection, "--mcp-config"), json!({ "mcpServers": { "mala": server } }));
+        assert!(!injection.args.contains(&"--strict-mcp-config".to_owned()));
+        let last = injection.args.iter().rposition(|arg| arg.starts_with("--")).unwrap();
+        assert_eq!(injection.args[last], "--settings", "nothing that follows is taken for a server");
+    }
+
+    #[test]
     fn codex_gets_settings_that_are_valid_toml() {
-        let injection = injection(Client::Codex, "it's \"mala\"", Path::new("/run"));
+        let injection = injected(Client::Codex, "it's \"mala\"");
         assert_eq!(injection.args[0], "--dangerously-bypass-hook-trust");
         let settings: Vec<&String> = injection.args[1..].chunks(2).map(|pair| &pair[1]).collect();
-        assert_eq!(settings.len(), 8);
         let text = settings.iter().map(|setting| setting.as_str()).collect::<Vec<_>>().join("\n");
         let table: toml::Table = toml::from_str(&text).unwrap();
+        assert_eq!(table["hooks"].as_table().unwrap().len(), 7);
         let hook = &table["hooks"]["PreToolUse"][0]["hooks"][0];
         assert_eq!(hook["command"].as_str(), Some(r#"'it'\''s "mala"' hook codex"#));
         assert_eq!(hook["timeout"].as_integer(), Some(30));
+        let server = &table["mcp_servers"]["mala"];
+        assert_eq!(
+            (server["command"].as_str(), server["args"][0].as_str()),
+            (Some("it's \"mala\""), Some("mcp"))
+        );
+        let project = &table["projects"]["/work/my \"checkout\""];
+        assert_eq!(project["trust_level"].as_str(), Some("trusted"), "it need not note that down itself");
     }
 
     #[test]
     fn gemini_and_opencode_get_files_of_this_run() {
-        let gemini = injection(Client::Gemini, "mala", Path::new("/run/x"));
+        let gemini = injected(Client::Gemini, "mala");
         let (file, text) = &gemini.files[0];
-        assert_eq!(gemini.env, [("GEMINI_CLI_SYSTEM_SETTINGS_PATH".to_owned(), file.display().to_string())]);
+        assert_eq!(gemini.env, [(GEMINI_SETTINGS.to_owned(), file.display().to_string())]);
         let settings: Value = serde_json::from_str(text).unwrap();
         assert_eq!(settings["hooks"]["BeforeTool"][0]["hooks"][0]["timeout"], 30_000);
-        let opencode = injection(Client::Opencode, "/a/mala", Path::new("/run/x"));
+        assert_eq!(settings["mcpServers"]["mala"]["args"], json!(["mcp"]));
+        let opencode = injected(Client::Opencode, "/a/mala");
         assert!(opencode.files[0].1.contains("const MALA = \"/a/mala\""));
-        assert_eq!(opencode.env[0].1, r#"{"plugin":["file:///run/x/opencode-mala.js"]}"#);
+        let config: Value = serde_json::from_str(&opencode.env[0].1).unwrap();
+        assert_eq!(config["plugin"], json!(["file:///run/x/opencode-mala.js"]));
+        assert_eq!(config["mcp"]["mala"]["command"], json!(["/a/mala", "mcp"]));
+    }
+
+    #[test]
+    fn the_hook_that_a_client_runs_can_be_told_from_what_it_is_given() {
+        for (client, command) in [
+            (Client::Claude, Some("'my mala' hook claude")),
+            (Client::Codex, Some("'my mala' hook codex")),
+            (Client::Gemini, Some("'my mala' hook gemini")),
+            (Client::Opencode, Some("'my mala' hook opencode")),
+        ] {
+            assert_eq!(hook_command(client, &injected(client, "my mala")).as_deref(), command);
+        }
     }
 }

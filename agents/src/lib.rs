@@ -2,6 +2,7 @@
 //!
 //! Everything here is a pure function over text: nothing is read, written or started. A client calls a hook; its call is
 //! parsed, turned into what it intends, and answered in the client's own words. Who may write what is decided elsewhere.
+//! Only [`mcp`] talks to a client itself, over this process's standard streams.
 
 pub mod answer;
 pub mod client;
@@ -10,8 +11,10 @@ pub mod hook;
 pub mod install;
 pub mod intent;
 pub mod launch;
+pub mod mcp;
 pub mod objection;
 pub mod patch;
+pub mod probe;
 pub mod protected;
 pub mod shell;
 pub mod start;

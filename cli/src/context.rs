@@ -15,6 +15,7 @@ use mala_store::{Party, Session, Store, StoreError, Which};
 
 use crate::enforce::StoreGuard;
 use crate::error::CliError;
+use crate::mcp::{Lent, Pool};
 use crate::ui::Ui;
 
 /// The folder that relative paths mean, and how to talk. Everything else is looked up when a command needs it.
@@ -24,13 +25,35 @@ pub(crate) struct Context {
     pub(crate) ui: Ui,
     /// Set inside an agent's process tree: whoever is asked for there, this is who acts.
     pub(crate) supervised: Option<Supervised>,
+    /// The call that the command runs for, if it is one of many that this process answers.
+    call: Option<Call>,
+}
+
+/// For whom a command runs.
+#[derive(Debug)]
+pub(crate) enum Behalf {
+    /// For whoever started this process.
+    Own,
+    /// For a process of an agent's tree.
+    Tree(Supervised),
+    /// For one of the calls that this process answers.
+    Call(Call),
+}
+
+/// One of the calls that this process answers.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// Becomes readable when nobody waits for the answer any more.
+    pub(crate) leash: OwnedFd,
+    /// Where the calls before it have left their stores.
+    pub(crate) stores: Arc<Pool>,
 }
 
 /// A command that a process of an agent's tree has its supervisor run.
 #[derive(Debug)]
 pub(crate) struct Supervised {
     pub(crate) party: Party,
-    /// Tells when the process that asked has ended.
+    /// Tells when the process that asked has ended, or does not want an answer any more.
     pub(crate) asker: OwnedFd,
     pub(crate) pid: u32,
     pub(crate) guard: Arc<StoreGuard>,
@@ -42,7 +65,7 @@ impl Context {
         here: PathBuf,
         directory: Option<&Path>,
         ui: Ui,
-        supervised: Option<Supervised>,
+        behalf: Behalf,
     ) -> Result<Self, CliError> {
         let cwd = match directory {
             Some(directory) => here.join(directory),
@@ -51,7 +74,12 @@ impl Context {
         if !cwd.is_dir() {
             return Err(CliError::usage(format!("`{}` is not a folder", cwd.display())));
         }
-        Ok(Self { cwd, ui, supervised })
+        let (supervised, call) = match behalf {
+            Behalf::Own => (None, None),
+            Behalf::Tree(supervised) => (Some(supervised), None),
+            Behalf::Call(call) => (None, Some(call)),
+        };
+        Ok(Self { cwd, ui, supervised, call })
     }
 
     /// The agent that this process belongs to, if it is supervised.
@@ -72,9 +100,18 @@ impl Context {
         self.supervised.as_ref().map_or_else(Span::current, |supervised| supervised.guard.turns().span())
     }
 
-    /// The process on whose behalf a supervisor acts; its end ends all waiting.
+    /// Whoever the command acts for; their end ends all waiting.
     pub(crate) fn asker_process(&self) -> Option<BorrowedFd<'_>> {
-        self.supervised.as_ref().map(|supervised| supervised.asker.as_fd())
+        let asker = self.supervised.as_ref().map(|supervised| &supervised.asker);
+        asker.or(self.call.as_ref().map(|call| &call.leash)).map(AsFd::as_fd)
+    }
+
+    /// The store of the scope, open already if a call before this one has left it.
+    pub(crate) fn store(&self, scope: &Scope) -> Result<Lent, CliError> {
+        match &self.call {
+            Some(call) => call.stores.lend(scope),
+            None => Ok(open(scope)?.into()),
+        }
     }
 
     pub(crate) fn scope(&self) -> Result<Scope, CliError> {

@@ -7,7 +7,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, PipeReader, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,17 +17,20 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::Parser;
+use mala_agents::mcp::{CommandLine, Leash, Ran};
 use mala_store::Party;
 use mala_store::process::Process;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::event::epoll;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg, sockopt::socket_peercred,
 };
-use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::Cli;
 use crate::commands::Command;
-use crate::context::Supervised;
+use crate::context::{Behalf, Supervised};
 use crate::enforce::StoreGuard;
 use crate::error::{CliError, Code};
 use crate::ui::{ClientStreams, Ui};
@@ -87,17 +90,112 @@ fn talk(
     args: impl Iterator<Item = OsString>,
     streams: [BorrowedFd<'_>; 3],
 ) -> io::Result<Code> {
+    code(&mut put(socket, &env::current_dir()?, args, streams)?)
+}
+
+/// Puts a question to the supervisor: `args`, typed in the folder `here`.
+fn put(
+    socket: &Path,
+    here: &Path,
+    args: impl Iterator<Item = OsString>,
+    streams: [BorrowedFd<'_>; 3],
+) -> io::Result<UnixStream> {
     let mut stream = connect(socket)?;
     send_streams(&stream, streams)?;
-    let here = env::current_dir()?;
-    for text in std::iter::once(here.into_os_string()).chain(args) {
+    for text in std::iter::once(here.as_os_str().to_owned()).chain(args) {
         stream.write_all(&(text.len() as u64).to_le_bytes())?;
         stream.write_all(text.as_bytes())?;
     }
     stream.shutdown(std::net::Shutdown::Write)?;
+    Ok(stream)
+}
+
+fn code(stream: &mut UnixStream) -> io::Result<Code> {
     let mut code = [0];
     stream.read_exact(&mut code)?;
     Ok(Code(code[0]))
+}
+
+/// Has the supervisor run a command for one of this process's calls, and hangs up when the call is over. None of this
+/// process's own streams is handed out.
+pub(crate) fn relay(socket: &Path, here: &Path, line: &CommandLine, leash: &Leash) -> Result<Ran, CliError> {
+    let args = std::iter::once("mala").chain(line.words.iter().map(String::as_str)).map(OsString::from);
+    let (input, mut typed) = io::pipe()?;
+    let (out, their_out) = io::pipe()?;
+    let (err, their_err) = io::pipe()?;
+    let streams = [input.as_fd(), their_out.as_fd(), their_err.as_fd()];
+    let stream = put(socket, here, args, streams).map_err(|error| unreachable(&error))?;
+    // As long as these were open here, their ends would never be seen.
+    drop((input, their_out, their_err));
+    let text = line.input.clone();
+    if !text.is_empty() {
+        // Beside everything else: a command need not read what it is given.
+        thread::spawn(move || typed.write_all(text.as_bytes()));
+    }
+    Answer { stream, out: Some(out), err: Some(err), answer: Vec::new() }
+        .wait(leash)
+        .map_err(|error| unreachable(&error))
+}
+
+/// An answer that is on its way.
+struct Answer {
+    stream: UnixStream,
+    out: Option<PipeReader>,
+    err: Option<PipeReader>,
+    answer: Vec<u8>,
+}
+
+impl Answer {
+    fn wait(mut self, leash: &Leash) -> io::Result<Ran> {
+        loop {
+            let pipes = [self.out.as_ref(), self.err.as_ref()].map(|pipe| pipe.map(AsFd::as_fd));
+            let fds = [self.stream.as_fd(), leash.as_fd()].into_iter().chain(pipes.into_iter().flatten());
+            let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let mut ready = fds.iter().map(|fd| fd.any().unwrap_or(false));
+            let (is_answered, is_over) = (ready.next() == Some(true), ready.next() == Some(true));
+            let has_out = pipes[0].is_some() && ready.next() == Some(true);
+            let has_err = pipes[1].is_some() && ready.next() == Some(true);
+            drop(fds);
+            if has_out {
+                move_on(&mut self.out, |bytes| self.answer.extend_from_slice(bytes))?;
+            }
+            if has_err {
+                move_on(&mut self.err, |bytes| leash.remarks().push(bytes))?;
+            }
+            if is_over {
+                // Hanging up ends whatever the command waits for.
+                return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
+            }
+            if is_answered && self.out.is_none() && self.err.is_none() {
+                return Ok(Ran { code: code(&mut self.stream)?.0, answer: self.answer });
+            }
+        }
+    }
+}
+
+/// Takes what has come; forgets the pipe when it is closed.
+fn move_on(pipe: &mut Option<PipeReader>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut buffer = [0; 16 * 1024];
+    let Some(from) = pipe else { return Ok(()) };
+    match from.read(&mut buffer)? {
+        0 => *pipe = None,
+        count => take(&buffer[..count]),
+    }
+    Ok(())
+}
+
+/// The socket in the folder `dir` whose supervisor knows this process as one of its tree. For programs that were started
+/// without the variable: some clients hand only a few variables on.
+pub(crate) fn find(dir: &Path) -> Option<PathBuf> {
+    let words = || ["mala", "whoami", "--json"].map(OsString::from).into_iter();
+    let sockets = fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path());
+    sockets
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
+        .find(|socket| query(socket, words()).is_ok_and(|(code, _)| code == Code::SUCCESS))
 }
 
 /// The supervisor's end. The socket's file goes away with it.
@@ -156,7 +254,7 @@ fn serve(mut stream: UnixStream, party: Party, guard: Arc<StoreGuard>) {
         Ok(cli) if cli.command.needs_store() => {
             guard.turns().settle();
             let supervised = Supervised { party, asker, pid, guard };
-            cli.run(here, |json| Ui::for_client(json, streams), Some(supervised))
+            cli.run(here, |json| Ui::for_client(json, streams), Behalf::Tree(supervised))
         }
         Ok(_) | Err(_) => Code(2),
     };
@@ -173,7 +271,7 @@ struct Request {
 
 fn receive(stream: &mut UnixStream) -> io::Result<Request> {
     let peer = socket_peercred(&*stream)?.pid;
-    let asker = pidfd_open(peer, PidfdFlags::empty())?;
+    let asker = hang_up(stream)?;
     let pid = peer.as_raw_nonzero().get().unsigned_abs();
     let is_ours = Process::find(pid)
         .is_some_and(|process| process.ancestors().any(|ancestor| ancestor.pid == std::process::id()));
@@ -194,6 +292,14 @@ fn receive(stream: &mut UnixStream) -> io::Result<Request> {
     let mut texts = texts.into_iter();
     let here = texts.next().map(PathBuf::from).ok_or(io::ErrorKind::InvalidData)?;
     Ok(Request { here, args: texts.collect(), streams: Arc::new(streams), asker, pid })
+}
+
+/// A handle that becomes readable when the other side of the stream is gone, with its process or before. That it has said
+/// all it wanted to say does not count.
+fn hang_up(stream: &UnixStream) -> io::Result<OwnedFd> {
+    let watch = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&watch, stream, epoll::EventData::new_u64(0), epoll::EventFlags::HUP)?;
+    Ok(watch)
 }
 
 fn send_streams(stream: &UnixStream, fds: [BorrowedFd<'_>; 3]) -> io::Result<()> {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mala_agents::mcp::{CommandLine, Leash, Ran};
 use mala_store::Party;
 
 use crate::commands::Command;
@@ -30,6 +31,19 @@ pub(crate) fn query(
     _args: impl Iterator<Item = OsString>,
 ) -> Result<(Code, Vec<u8>), CliError> {
     Err(io::Error::from(io::ErrorKind::Unsupported).into())
+}
+
+pub(crate) fn relay(
+    _socket: &Path,
+    _here: &Path,
+    _line: &CommandLine,
+    _leash: &Leash,
+) -> Result<Ran, CliError> {
+    Err(io::Error::from(io::ErrorKind::Unsupported).into())
+}
+
+pub(crate) fn find(_dir: &Path) -> Option<PathBuf> {
+    None
 }
 
 pub(crate) fn supervisor() -> Option<PathBuf> {

@@ -14,7 +14,7 @@ use mala_gate::hooks::HooksError;
 use mala_gate::rules::GateError;
 use mala_gate::{GitError, OwnershipError};
 use mala_sandbox::SandboxError;
-use mala_store::StoreError;
+use mala_store::{AskError, StoreError};
 use serde::Serialize;
 
 /// Whose fault it is.
@@ -226,9 +226,8 @@ impl From<StoreError> for CliError {
 fn store_hint(error: &StoreError) -> Option<String> {
     Some(match error {
         // These say what to do themselves.
-        StoreError::Ask(_) | StoreError::Message(_) | StoreError::Issue(_) | StoreError::Journal(_) => {
-            return None;
-        }
+        StoreError::Message(_) | StoreError::Issue(_) | StoreError::Journal(_) => return None,
+        StoreError::Ask(error) => return ask_hint(error),
         StoreError::Damaged { path, .. } | StoreError::BadRow { path, .. } | StoreError::Foreign { path } => {
             let path = path.display();
             format!("no lock is granted meanwhile; to start afresh: mv '{path}' '{path}.damaged'")
@@ -248,5 +247,24 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Sql { .. } | StoreError::Io { .. } | StoreError::NotAFact { .. } => {
             "see what is wrong: mala doctor".to_owned()
         }
+    })
+}
+
+/// What to do about an ask that did not go as hoped, where the message does not say so itself.
+fn ask_hint(error: &AskError) -> Option<String> {
+    Some(match error {
+        AskError::Unknown { .. } => "see which there are: mala lock asks --all".to_owned(),
+        AskError::Over { .. } | AskError::NotHolder { .. } | AskError::NotAsker { .. } => {
+            "see who asks whom: mala lock asks --all".to_owned()
+        }
+        AskError::NotDue { id, .. } => {
+            format!("work on something else until then; a person can decide: mala lock take {id} --force")
+        }
+        AskError::Uncommitted { .. } | AskError::HolderActive { .. } => {
+            "write to the holder: mala msg send --to NAME; a person can decide: `--force`".to_owned()
+        }
+        AskError::DeferredTooLong => "say when you are done: `--eta 60m` at most".to_owned(),
+        AskError::Named { .. } => "wait for it: mala test -- COMMAND".to_owned(),
+        _ => return None,
     })
 }

@@ -13,6 +13,7 @@ mod enforce;
 mod error;
 mod hook;
 mod json;
+mod mcp;
 mod ownership;
 mod refusal;
 mod run;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use commands::Command;
-use context::{Context, Supervised};
+use context::{Behalf, Context};
 use error::{CliError, Code};
 use mala_logs::telemetry;
 use ui::Ui;
@@ -57,6 +58,10 @@ struct Global {
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    if matches!(cli.command, Command::Exec(_)) {
+        // Signals are for the command it runs. Before any thread is there that would be ended by them.
+        mala_sandbox::take_signals();
+    }
     // Clients go on if their hook fails in any way but this one.
     let failure = if matches!(cli.command, Command::Hook(_)) { Some(commands::hook::DENIED) } else { None };
     let code = match desk::supervisor_of(&cli.command) {
@@ -76,10 +81,10 @@ impl Cli {
     fn run_traced(self, here: PathBuf) -> Code {
         if matches!(self.command, Command::Hook(_)) {
             // Clients wait for it.
-            return self.run(here, Ui::new, None);
+            return self.run(here, Ui::new, Behalf::Own);
         }
         let telemetry = telemetry::init("mala", &|name| std::env::var(name).ok());
-        let code = self.run(here, Ui::new, None);
+        let code = self.run(here, Ui::new, Behalf::Own);
         if let Some(trouble) = telemetry.finish() {
             Ui::new(false).warning(&trouble.to_string());
         }
@@ -87,9 +92,9 @@ impl Cli {
     }
 
     /// Runs a command that was typed in the folder `here`.
-    fn run(self, here: PathBuf, ui: impl FnOnce(bool) -> Ui, supervised: Option<Supervised>) -> Code {
+    fn run(self, here: PathBuf, ui: impl FnOnce(bool) -> Ui, behalf: Behalf) -> Code {
         let ui = ui(self.global.json);
-        let outcome = Context::new(here, self.global.directory.as_deref(), ui.clone(), supervised)
+        let outcome = Context::new(here, self.global.directory.as_deref(), ui.clone(), behalf)
             .and_then(|context| commands::run(self.command, &context));
         match outcome {
             Ok(code) => code,

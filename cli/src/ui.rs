@@ -3,10 +3,12 @@
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use anstream::adapter::StripBytes;
 use anstyle::{AnsiColor, Style};
+use mala_agents::mcp::Remarks;
 use mala_config::{ConfigError, Problem};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use serde::Serialize;
@@ -35,6 +37,8 @@ enum Streams {
     Own,
     /// To those of a process that asked this one to act for it.
     Client(Arc<ClientStreams>),
+    /// Into memory, for a caller inside this process.
+    Kept(Arc<KeptStreams>),
 }
 
 /// Another process's standard streams.
@@ -43,6 +47,57 @@ pub(crate) struct ClientStreams {
     pub(crate) input: File,
     pub(crate) out: File,
     pub(crate) err: File,
+}
+
+/// What a command reads and says when it is run from inside this process.
+#[derive(Debug)]
+pub(crate) struct KeptStreams {
+    input: Vec<u8>,
+    out: Mutex<Vec<u8>>,
+    remarks: Arc<Remarks>,
+}
+
+impl KeptStreams {
+    pub(crate) fn new(input: &str, remarks: &Arc<Remarks>) -> Arc<Self> {
+        let (input, remarks) = (input.as_bytes().to_vec(), Arc::clone(remarks));
+        Arc::new(Self { input, out: Mutex::default(), remarks })
+    }
+
+    /// What has been answered so far; it is gone afterwards.
+    pub(crate) fn take_answer(&self) -> Vec<u8> {
+        std::mem::take(&mut self.out.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Writes the answer of a command into memory.
+struct KeptOut(Arc<KeptStreams>);
+
+impl Write for KeptOut {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.out.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Passes remarks on without their colours.
+struct KeptErr {
+    remarks: Arc<Remarks>,
+    strip: StripBytes,
+}
+
+impl Write for KeptErr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.strip.strip_next(bytes).for_each(|part| self.remarks.push(part));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Ui {
@@ -54,11 +109,16 @@ impl Ui {
         Self { json, streams: Streams::Client(streams) }
     }
 
+    pub(crate) fn kept(json: bool, streams: Arc<KeptStreams>) -> Self {
+        Self { json, streams: Streams::Kept(streams) }
+    }
+
     /// Where the answer goes; colour is taken out unless it is a terminal.
     pub(crate) fn out(&self) -> Box<dyn Write> {
         match &self.streams {
             Streams::Own => Box::new(anstream::stdout()),
             Streams::Client(streams) => stream_to(&streams.out),
+            Streams::Kept(streams) => Box::new(KeptOut(Arc::clone(streams))),
         }
     }
 
@@ -67,6 +127,9 @@ impl Ui {
         match &self.streams {
             Streams::Own => Box::new(anstream::stderr()),
             Streams::Client(streams) => stream_to(&streams.err),
+            Streams::Kept(streams) => {
+                Box::new(KeptErr { remarks: Arc::clone(&streams.remarks), strip: StripBytes::new() })
+            }
         }
     }
 
@@ -78,6 +141,7 @@ impl Ui {
                 Ok(input) => Box::new(input),
                 Err(_) => Box::new(io::empty()),
             },
+            Streams::Kept(streams) => Box::new(io::Cursor::new(streams.input.clone())),
         }
     }
 
@@ -86,6 +150,7 @@ impl Ui {
         match &self.streams {
             Streams::Own => io::stdout().is_terminal(),
             Streams::Client(streams) => streams.out.is_terminal(),
+            Streams::Kept(_) => false,
         }
     }
 

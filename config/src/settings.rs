@@ -121,12 +121,16 @@ pub struct RunSettings {
     pub profile: String,
     pub stagger: Duration,
     pub attempts: u64,
+    /// Before an issue whose agent failed is tried again; longer each time.
+    pub retry_pause: Duration,
     pub gate_attempts: u64,
     pub idle: Duration,
     pub total: Duration,
     pub turns: u64,
     pub cost: f64,
     pub budget: f64,
+    /// How long a question waits for an answer.
+    pub answer_wait: Duration,
     pub mitigate: bool,
 }
 
@@ -202,6 +206,8 @@ pub struct HealthSettings {
     pub wait_rate: f64,
     /// Lock waits in 24 hours before it is a warning.
     pub waits_per_day: u64,
+    /// A longer wait for a turn to test is a warning.
+    pub mutex_wait: Duration,
 }
 
 /// `[logs]`: the event log.
@@ -230,16 +236,18 @@ impl Settings {
             profile: String::new(),
             stagger: Duration::ZERO,
             attempts: 0,
+            retry_pause: Duration::ZERO,
             gate_attempts: 0,
             idle: Duration::ZERO,
             total: Duration::ZERO,
             turns: 1,
             cost: 1.0,
             budget: 1.0,
+            answer_wait: Duration::ZERO,
             mitigate: true,
         },
         status: StatusSettings { refresh: Duration::ZERO },
-        health: HealthSettings { wait_rate: 0.0, waits_per_day: 0 },
+        health: HealthSettings { wait_rate: 0.0, waits_per_day: 0, mutex_wait: Duration::ZERO },
         logs: LogSettings { keep: Duration::ZERO },
         mutexes: Vec::new(),
         agents: Vec::new(),

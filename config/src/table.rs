@@ -48,16 +48,19 @@ pub(crate) static SETTINGS: &[Setting] = &[
     text("run", "profile", None, |s| &mut s.run.profile),
     duration("run", "stagger", Duration::from_millis(1)..=HOUR, |s| &mut s.run.stagger),
     count("run", "attempts", 1..=u64::MAX, |s| &mut s.run.attempts),
+    duration("run", "retry_pause", Duration::from_millis(1)..=HOUR, |s| &mut s.run.retry_pause),
     count("run", "gate_attempts", 0..=u64::MAX, |s| &mut s.run.gate_attempts),
     duration("run", "idle", SECOND..=days(7), |s| &mut s.run.idle),
     duration("run", "total", SECOND..=days(7), |s| &mut s.run.total),
     count("run", "turns", 0..=u64::MAX, |s| &mut s.run.turns),
     fraction("run", "cost", MONEY, |s| &mut s.run.cost),
     fraction("run", "budget", MONEY, |s| &mut s.run.budget),
+    duration("run", "answer_wait", SECOND..=days(1), |s| &mut s.run.answer_wait),
     switch("run", "mitigate", |s| &mut s.run.mitigate),
     duration("status", "refresh", Duration::from_millis(100)..=HOUR, |s| &mut s.status.refresh),
     fraction("health", "wait_rate", 0.0..=1.0, |s| &mut s.health.wait_rate),
     count("health", "waits_per_day", 1..=u64::MAX, |s| &mut s.health.waits_per_day),
+    duration("health", "mutex_wait", SECOND..=days(1), |s| &mut s.health.mutex_wait),
     duration("logs", "keep", days(1)..=days(3650), |s| &mut s.logs.keep),
 ];
 
@@ -413,16 +416,19 @@ mod tests {
         run.profile: a text
         run.stagger: a duration from 1ms to 1h
         run.attempts: a whole number, 1 or more
+        run.retry_pause: a duration from 1ms to 1h
         run.gate_attempts: a whole number, 0 or more
         run.idle: a duration from 1s to 7d
         run.total: a duration from 1s to 7d
         run.turns: a whole number, 0 or more
         run.cost: a number from 0 to 1000000
         run.budget: a number from 0 to 1000000
+        run.answer_wait: a duration from 1s to 1d
         run.mitigate: true or false
         status.refresh: a duration from 100ms to 1h
         health.wait_rate: a number from 0 to 1
         health.waits_per_day: a whole number, 1 or more
+        health.mutex_wait: a duration from 1s to 1d
         logs.keep: a duration from 1d to 3650d
         "#);
     }

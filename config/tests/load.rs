@@ -128,16 +128,19 @@ fn without_any_file_the_defaults_hold() {
     run.profile = "claude"  # default
     run.stagger = "2s"  # default
     run.attempts = 3  # default
+    run.retry_pause = 2s  # default
     run.gate_attempts = 3  # default
     run.idle = "10m"  # default
     run.total = "2h"  # default
     run.turns = 0  # default
     run.cost = 0  # default
     run.budget = 0  # default
+    run.answer_wait = 5m  # default
     run.mitigate = false  # default
     status.refresh = "1s"  # default
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
+    health.mutex_wait = 10m  # default
     logs.keep = "90d"  # default
     "#);
 }
@@ -194,16 +197,19 @@ fn each_layer_overrides_the_ones_below_it() {
     run.profile = "claude"  # default
     run.stagger = "2s"  # default
     run.attempts = 3  # default
+    run.retry_pause = 2s  # default
     run.gate_attempts = 3  # default
     run.idle = "10m"  # default
     run.total = "2h"  # default
     run.turns = 0  # default
     run.cost = 0  # default
     run.budget = 0  # default
+    run.answer_wait = 5m  # default
     run.mitigate = false  # default
     status.refresh = "4m"  # --set status.refresh=4m
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
+    health.mutex_wait = 10m  # default
     logs.keep = "90d"  # default
     "#);
 }

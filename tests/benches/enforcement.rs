@@ -1,115 +1,235 @@
-//! What `mala exec` costs: ratios to the same work without it, in one run. `just bench-exec`.
+//! What `mala exec` costs, as ratios to the same work without it: `just bench-exec`.
+//!
+//! The same work in three places: without anything, under Landlock alone, and under `mala exec`. In each of them a worker
+//! waits for work and times it, so the start of `mala exec`, which an agent pays once, is not part of the ratios: it has
+//! a line of its own. The places take turns, and a ratio is the median of those of single rounds.
+//!
+//! Names of the work to measure can be given as arguments. `BENCH_DIR` is where it is done, `BENCH_CARGO` another cargo.
 
 #![expect(clippy::print_stdout, reason = "a benchmark reports on stdout")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on says where")]
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
 
 const MALA: &str = env!("CARGO_BIN_EXE_mala-under-test");
 const FILES: usize = 20_000;
+const LOCKS: usize = 10_000;
+const OPENS: usize = 2_000;
+
+/// Runs what it is told and says how many seconds that took. With `landlock` as its argument it first puts itself under
+/// rules that handle the rights `mala exec` handles and grant them all.
+const WORKER: &str = "
+import ctypes, os, struct, subprocess, sys, time
+if 'landlock' in sys.argv:
+    libc = ctypes.CDLL(None)
+    writing = 1 << 1 | sum(1 << right for right in range(4, 14))
+    rules = libc.syscall(444, struct.pack('Q', writing), 8, 0)
+    assert libc.syscall(445, rules, 1, struct.pack('=Qi', writing, os.open('/', os.O_PATH)), 0) == 0
+    assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(446, rules, 0) == 0
+for line in sys.stdin:
+    script = line.rstrip().replace('\\x01', '\\n')
+    begin = time.perf_counter()
+    if script.startswith('python:'): exec(script[7:])
+    else: subprocess.run(['sh', '-ec', script], check=True, stdout=subprocess.DEVNULL)
+    print(time.perf_counter() - begin, flush=True)
+";
 
 fn main() {
-    let world = World::new();
-    println!("| work | ratio | with | without | target |");
-    println!("| --- | --- | --- | --- | --- |");
-    world.compare("git status, 20,000 files", 9, "git status --short", 1.05);
-    world.compare("reading 20,000 files", 9, "grep -rc nothing-of-the-kind tree > /dev/null || true", 1.2);
-    world.compare("git commit of one file", 15, "date +%N > one; git add one; git commit -qm one", 1.05);
+    // `cargo bench` passes flags of its own.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let folder = std::env::var_os("BENCH_DIR").unwrap_or_else(|| "/var/tmp".into());
+    let dir = tempfile::tempdir_in(folder).unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    prepare(&root);
+    let mut bench = Bench::new(&root, wanted);
+    println!("| work | ratio | Landlock alone | with | without | target |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    ratios(&mut bench);
+    single_open(&mut bench);
+    start(&bench, &root);
+    memory(&mut bench);
+    bench.end();
+}
+
+fn ratios(bench: &mut Bench) {
+    bench.ratio("git status, 20,000 files", 41, "git status --short", 1.05);
+    bench.ratio("reading 20,000 files", 31, "grep -rc nothing-of-the-kind tree || true", 1.2);
+    bench.ratio("git commit of one file", 41, "date +%N > one; git add one; git commit -qm one", 1.05);
+    let cargo = "cd crate && touch src/main.rs && ${BENCH_CARGO:-cargo} build -q --offline";
+    bench.ratio("cargo build of a small crate", 21, cargo, 1.05);
     let make = format!(
-        "rm -rf ignored/new; mkdir -p ignored/new; python3 -S -c 'for i in range({FILES}): open(f\"ignored/new/{{i}}\", \"w\").close()'"
+        "rm -rf ignored/new; mkdir -p ignored/new; python3 -Sc 'for i in range({FILES}): open(f\"ignored/new/{{i}}\", \"w\").close()'"
     );
-    world.compare("creating 20,000 files in an ignored folder", 5, &make, 1.5);
-    let cargo = "cd crate && touch src/main.rs && cargo build -q --offline";
-    world.compare("cargo build of a small crate", 5, cargo, 1.05);
-    let start = world.median(31, true, "true");
-    println!("| `mala exec -- sh -c true` | | {} | | 15 ms |", millis(start));
-    let open = "import time\nf = 'own'\nopen(f, 'w').close()\nn = 5000\nt = time.perf_counter()\nfor _ in range(n): open(f, 'r+b', buffering=0).close()\nprint((time.perf_counter() - t) / n * 1e6)";
-    println!(
-        "| one granted open for writing (python's own share included) | | {} us | {} us | 40 us |",
-        world.python(true, open),
-        world.python(false, open)
+    bench.ratio("creating 20,000 files in an ignored folder", 7, &make, 1.5);
+}
+
+/// A file that the agent holds, opened for writing again and again.
+fn single_open(bench: &mut Bench) {
+    let what = "one granted open";
+    if !bench.wants(what) {
+        return;
+    }
+    let script = format!(
+        "python:for i in range({OPENS}): os.close(os.open('own', os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC))"
     );
+    let times = bench.rounds(21, &script);
+    let micros = |times: &[f64]| median(times.to_vec()) / OPENS as f64 * 1e6;
+    println!("| {what} | | | {:.1} us | {:.1} us | 40 us |", micros(&times.mala), micros(&times.bare));
 }
 
-struct World {
-    dir: tempfile::TempDir,
+fn start(bench: &Bench, root: &Path) {
+    let what = "start of `mala exec -- true`";
+    if !bench.wants(what) {
+        return;
+    }
+    let time = |program: &[&str]| {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).current_dir(root).stdin(Stdio::null());
+        let begin = Instant::now();
+        assert!(command.status().unwrap().success());
+        begin.elapsed().as_secs_f64() * 1e3
+    };
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for _ in 0..51 {
+        with.push(time(&[MALA, "exec", "--agent", "start", "--", "true"]));
+        without.push(time(&["true"]));
+    }
+    println!("| {what} | | | {:.1} ms | {:.1} ms | 15 ms |", median(with), median(without));
 }
 
-impl World {
-    fn new() -> Self {
-        let world = Self { dir: tempfile::tempdir().unwrap() };
-        let root = world.root();
-        for i in 0..FILES {
-            let folder = root.join(format!("tree/{}", i % 200));
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join(format!("file{i}")), format!("content of {i}\n")).unwrap();
+/// What the supervisor needs once its agent holds many locks.
+fn memory(bench: &mut Bench) {
+    let what = "memory of the supervisor with 10,000 locks";
+    if !bench.wants(what) {
+        return;
+    }
+    let script =
+        format!("python:os.mkdir('locked')\nfor i in range({LOCKS}): open(f'locked/{{i}}', 'w').close()");
+    bench.mala.time(&script);
+    let status = fs::read_to_string(format!("/proc/{}/status", bench.mala.child.id())).unwrap();
+    let kib = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
+    };
+    println!("| {what} | | | {:.1} MB, {:.1} MB of it its own | | 20 MB |", kib("VmRSS"), kib("RssAnon"));
+}
+
+struct Worker {
+    child: Child,
+    work: ChildStdin,
+    times: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn new(root: &Path, around: &[&str], place: &str) -> Self {
+        let words: Vec<&str> = around.iter().copied().chain(["python3", "-Sc", WORKER, place]).collect();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).current_dir(root).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (work, times) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, work, times: BufReader::new(times) }
+    }
+
+    fn time(&mut self, script: &str) -> f64 {
+        writeln!(self.work, "{}", script.replace('\n', "\x01")).unwrap();
+        let mut line = String::new();
+        self.times.read_line(&mut line).unwrap();
+        line.trim().parse().unwrap()
+    }
+
+    fn end(mut self) {
+        drop(self.work);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// Seconds, round by round.
+#[derive(Default)]
+struct Times {
+    bare: Vec<f64>,
+    landlock: Vec<f64>,
+    mala: Vec<f64>,
+}
+
+struct Bench {
+    bare: Worker,
+    landlock: Worker,
+    mala: Worker,
+    wanted: Vec<String>,
+}
+
+impl Bench {
+    fn new(root: &Path, wanted: Vec<String>) -> Self {
+        Self {
+            bare: Worker::new(root, &[], "bare"),
+            landlock: Worker::new(root, &[], "landlock"),
+            mala: Worker::new(root, &[MALA, "exec", "--agent", "bench", "--"], "mala"),
+            wanted,
         }
-        fs::write(root.join(".gitignore"), "ignored/\ntarget/\n").unwrap();
-        fs::create_dir_all(root.join("crate/src")).unwrap();
-        fs::write(
-            root.join("crate/Cargo.toml"),
-            "[package]\nname = \"small\"\nedition = \"2024\"\n[workspace]\n",
-        )
-        .unwrap();
-        fs::write(root.join("crate/src/main.rs"), "fn main() {\n    println!(\"small\");\n}\n").unwrap();
-        world.run(false, "git init -q; git config user.name b; git config user.email b@example.invalid; git add .; git commit -qm all; cd crate && cargo build -q --offline");
-        world
     }
 
-    fn root(&self) -> &Path {
-        self.dir.path()
+    fn wants(&self, what: &str) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|word| what.contains(word.as_str()))
     }
 
-    fn command(&self, enforced: bool, program: &[&str]) -> Command {
-        let mut command = if enforced { Command::new(MALA) } else { Command::new(program[0]) };
-        if enforced {
-            command.args(["exec", "--agent", "bench", "--"]).args(program);
-        } else {
-            command.args(&program[1..]);
+    /// In turns, so that a noisy moment hits all.
+    fn rounds(&mut self, rounds: usize, script: &str) -> Times {
+        let mut times = Times::default();
+        for round in 0..=rounds {
+            let (bare, mala) = (self.bare.time(script), self.mala.time(script));
+            let landlock = self.landlock.time(script);
+            // The first one fills caches.
+            if round > 0 {
+                times.bare.push(bare);
+                times.landlock.push(landlock);
+                times.mala.push(mala);
+            }
         }
-        command.current_dir(self.root()).stdin(Stdio::null());
-        command
+        times
     }
 
-    fn run(&self, enforced: bool, script: &str) -> Duration {
-        let mut command = self.command(enforced, &["sh", "-ec", script]);
-        let start = Instant::now();
-        assert!(command.stdout(Stdio::null()).status().unwrap().success(), "{script}");
-        start.elapsed()
-    }
-
-    fn median(&self, rounds: usize, enforced: bool, script: &str) -> Duration {
-        median((0..rounds).map(|_| self.run(enforced, script)).collect())
-    }
-
-    /// In turns, so that a noisy moment hits both sides.
-    fn compare(&self, what: &str, rounds: usize, script: &str, target: f64) {
-        self.run(true, script);
-        let (mut with, mut without) = (Vec::new(), Vec::new());
-        for _ in 0..rounds {
-            with.push(self.run(true, script));
-            without.push(self.run(false, script));
+    fn ratio(&mut self, what: &str, rounds: usize, script: &str, target: f64) {
+        if !self.wants(what) {
+            return;
         }
-        let (with, without) = (median(with), median(without));
-        let ratio = with.as_secs_f64() / without.as_secs_f64();
-        println!("| {what} | {ratio:.2} | {} | {} | {target} |", millis(with), millis(without));
+        let times = self.rounds(rounds, script);
+        let to_bare = |with: &[f64]| {
+            median(with.iter().zip(&times.bare).map(|(with, without)| with / without).collect())
+        };
+        let (ratio, landlock) = (to_bare(&times.mala), to_bare(&times.landlock));
+        let (with, without) = (median(times.mala.clone()) * 1e3, median(times.bare.clone()) * 1e3);
+        println!("| {what} | {ratio:.2} | {landlock:.2} | {with:.1} ms | {without:.1} ms | {target} |");
     }
 
-    fn python(&self, enforced: bool, program: &str) -> String {
-        let out = self.command(enforced, &["python3", "-S", "-c", program]).output().unwrap();
-        let micros: f64 = String::from_utf8(out.stdout).unwrap().trim().parse().unwrap();
-        format!("{micros:.0}")
+    fn end(self) {
+        for worker in [self.bare, self.landlock, self.mala] {
+            worker.end();
+        }
     }
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
+fn prepare(root: &Path) {
+    for i in 0..FILES {
+        let folder = root.join(format!("tree/{}", i % 200));
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(format!("file{i}")), format!("content of {i}\n")).unwrap();
+    }
+    fs::write(root.join(".gitignore"), "ignored/\ntarget/\n").unwrap();
+    fs::create_dir_all(root.join("crate/src")).unwrap();
+    let manifest = "[package]\nname = \"small\"\nedition = \"2024\"\n[workspace]\n";
+    fs::write(root.join("crate/Cargo.toml"), manifest).unwrap();
+    fs::write(root.join("crate/src/main.rs"), "fn main() {\n    println!(\"small\");\n}\n").unwrap();
+    let setup = "git init -q; git config user.name b; git config user.email b@example.invalid; \
+                 git config gc.auto 0; git add .; git commit -qm all; \
+                 cd crate && ${BENCH_CARGO:-cargo} build -q --offline";
+    assert!(Command::new("sh").args(["-ec", setup]).current_dir(root).status().unwrap().success());
 }
 
-fn millis(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_unstable_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
 }

@@ -15,8 +15,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, Want};
-use mala_store::{Outcome, Party, Request, Store, Which, process};
+use mala_core::message::{Audience, Body, Importance};
+use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, ThreadId, Urgency, Want, Who};
+use mala_store::{AskRequest, BroadcastLimit, Draft, Outcome, PageOf, Party, Request, Store, Which, process};
 
 const MALA: &str = env!("CARGO_BIN_EXE_mala-under-test");
 /// How this program is told to be one of the contending processes.
@@ -27,16 +28,27 @@ fn main() {
     if let Some(place) = args.iter().position(|arg| arg == CONTEND) {
         return contend(Path::new(&args[place + 1]), &args[place + 2]);
     }
+    // `just bench answer` measures that alone.
+    let only: Vec<&String> = args.iter().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let all: [(&str, fn()); 10] = [
+        ("pair", pair_in_process),
+        ("cold", cold_process),
+        ("hook", hook),
+        ("growth", growth),
+        ("patterns", patterns),
+        ("handover", handover),
+        ("answer", answer),
+        ("inbox", inbox),
+        ("idle", idle_waiters),
+        ("contention", contention),
+    ];
     println!("| what | measured | target | |");
     println!("| --- | --- | --- | --- |");
-    pair_in_process();
-    cold_process();
-    hook();
-    growth();
-    patterns();
-    handover();
-    idle_waiters();
-    contention();
+    for (name, measure) in all {
+        if only.is_empty() || only.iter().any(|wanted| *wanted == name) {
+            measure();
+        }
+    }
 }
 
 fn row(what: &str, measured: &str, target: &str, is_met: bool) {
@@ -276,6 +288,77 @@ fn handover() {
     });
     let median = median(times.collect());
     row("release to waiter owning it", &micros(median), "5 ms", median <= Duration::from_millis(5));
+}
+
+/// From the holder's answer to the return of the asker, who sleeps in another thread, with the lock.
+fn answer() {
+    let world = World::new();
+    let mut store = world.store();
+    let holder = request("holder", vec![file("key")]);
+    let times = (0..200).map(|_| {
+        reserve(&mut store, &holder);
+        let asked = AskRequest {
+            party: party("asker"),
+            want: file("key"),
+            ttl: Duration::from_secs(3600),
+            why: "to go on".to_owned(),
+            urgency: Urgency::Normal,
+            due_in: Duration::from_secs(600),
+        };
+        let ask = store.ask(&asked).unwrap().remove(0);
+        let (root, (queued, is_queued)) = (world.root().to_path_buf(), mpsc::channel());
+        let asker = thread::spawn(move || {
+            let mut store = open(&root);
+            let wanted = request("asker", vec![file("key")]);
+            let outcome =
+                store.reserve_or_wait(&wanted, Duration::from_secs(30), |_| queued.send(()).unwrap());
+            let owned = Instant::now();
+            assert!(matches!(outcome.unwrap(), Outcome::Granted(_)));
+            release(&mut store, &wanted);
+            owned
+        });
+        is_queued.recv().unwrap();
+        // Let it fall asleep: the question is how fast it wakes.
+        thread::sleep(Duration::from_millis(2));
+        let start = Instant::now();
+        let answered = store.answer_release(&holder.party.agent, &ask.id).unwrap();
+        assert_eq!(answered.granted.len(), 1);
+        asker.join().unwrap() - start
+    });
+    let median = median(times.collect());
+    row("answer to asker owning the lock", &micros(median), "5 ms", median <= Duration::from_millis(5));
+}
+
+/// A page of an inbox with ten thousand messages, from the newest to the oldest.
+fn inbox() {
+    const MESSAGES: u32 = 10_000;
+    let world = World::new();
+    let mut store = world.store();
+    for name in ["ann", "bob"] {
+        store.register(&party(name)).unwrap();
+    }
+    let [ann, bob] = ["ann", "bob"].map(|name| Who::Agent(AgentId::new(name).unwrap()));
+    let draft = Draft {
+        from: ann,
+        to: Audience::These(vec![bob.clone()]),
+        thread: ThreadId::new("bd-1").unwrap(),
+        importance: Importance::Normal,
+        body: Body::new("a message of ordinary length, about what was found and what comes next").unwrap(),
+        ack_in: None,
+    };
+    for _ in 0..MESSAGES {
+        store.send(&draft, BroadcastLimit { most: 1, per: Duration::from_secs(1) }).unwrap();
+    }
+    let mut before = None;
+    let page = time(MESSAGES as usize / 50, |_| {
+        let page = store.inbox(&bob, PageOf { before, limit: 50, unread_only: true }).unwrap();
+        assert_eq!(page.items.len(), 50);
+        before = page.next;
+    });
+    row("a page of an inbox with 10,000 messages", &micros(page), "5 ms", page <= Duration::from_millis(5));
+    let args = ["msg", "inbox", "--agent", "bob", "--json"];
+    let cold = time(50, |_| assert!(world.mala(&args).status().unwrap().success()));
+    row("`mala msg inbox` of it as a cold process", &micros(cold), "", true);
 }
 
 fn idle_waiters() {

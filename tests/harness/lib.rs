@@ -9,10 +9,13 @@ pub mod clients;
 pub mod collector;
 pub mod fakes;
 pub mod invariants;
+pub mod mcp;
 pub mod model;
+pub mod official;
 pub mod program;
 pub mod table;
 pub mod terse;
+pub mod tools;
 pub mod waiter;
 pub mod world;
 
@@ -20,6 +23,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 pub use ask::{ONLY_THE_DEAD, agent, ask, ask_as, key, party, want, wants};
+pub use mcp::Mcp;
 pub use program::Program;
 pub use table::Table;
 pub use terse::Terse;

@@ -15,7 +15,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
 use super::entries::{MARKER, events, group, is_ours};
 use super::{InstallError, Removal, path};
-use crate::Client;
+use crate::{Client, Event};
 
 /// How the file is written.
 struct Style {
@@ -245,6 +245,29 @@ pub(super) fn remove(client: Client, text: &str) -> Result<Removal, InstallError
     let rest = without(text, cuts);
     parse(client, &rest)?; // else something was edited in between, and is left to a person
     Ok(Removal::Text(rest))
+}
+
+/// True if the value at `keys`, from the outside in, is `expected`.
+pub(super) fn is_flag(client: Client, text: &str, keys: &[&str], expected: bool) -> bool {
+    let Ok(value) = parse(client, text) else { return false };
+    let mut at = &value;
+    for key in keys {
+        let Some(child) = at.as_object().and_then(|object| object.get(key)) else { return false };
+        at = &child.value;
+    }
+    matches!(at, Value::BooleanLit(flag) if flag.value == expected)
+}
+
+/// The first command of ours among the hooks before a tool.
+pub(super) fn command(client: Client, text: &str) -> Option<String> {
+    let value = parse(client, text).ok()?;
+    let hooks = value.as_object()?.get_object("hooks")?;
+    let groups = hooks.get_array(Event::BeforeTool.name(client))?;
+    let handlers = groups.elements.iter().filter_map(|group| group.as_object()?.get_array("hooks"));
+    let commands = handlers
+        .flat_map(|list| &list.elements)
+        .filter_map(|handler| Some(&handler.as_object()?.get_string("command")?.value));
+    commands.map(ToString::to_string).find(|command| is_ours(client, command))
 }
 
 #[derive(PartialEq, Eq)]

@@ -17,7 +17,7 @@ pub(crate) fn timeout(client: Client, event: &str) -> u32 {
 pub(super) const MARKER: &str = "\"disableAllHooks\" : false";
 
 /// The command line of a hook, as the client's shell reads it.
-fn command(client: Client, mala: &str) -> String {
+pub(super) fn shell_command(client: Client, mala: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "/._-+".contains(char);
     let quoted = if !mala.is_empty() && mala.chars().all(is_plain) {
         mala.to_owned()
@@ -29,7 +29,7 @@ fn command(client: Client, mala: &str) -> String {
 
 /// The same as a quoted string, for JSON and for TOML.
 pub(crate) fn quoted_command(client: Client, mala: &str) -> String {
-    Value::from(command(client, mala)).to_string()
+    Value::from(shell_command(client, mala)).to_string()
 }
 
 /// True if `command` is one of ours, wherever mala was installed then.

@@ -12,6 +12,7 @@ mod tests;
 use thiserror::Error;
 
 use crate::Client;
+use entries::shell_command;
 pub(crate) use entries::{events, group, quoted_command, timeout};
 
 /// The plugin that connects opencode with mala. The first line is how it is recognised.
@@ -61,6 +62,38 @@ pub fn path(client: Client) -> &'static str {
     }
 }
 
+/// A file of one person's in the checkout whose word counts more than that of the file with the hooks.
+pub fn overriding(client: Client) -> Option<&'static str> {
+    (client == Client::Claude).then_some(".claude/settings.local.json")
+}
+
+/// Every file in a checkout by which hooks come and go.
+pub fn files(client: Client) -> impl Iterator<Item = &'static str> {
+    std::iter::once(path(client)).chain(overriding(client))
+}
+
+/// True if these settings, of a project or of a person, switch the client's hooks off. Text that cannot be read does not.
+pub fn switches_off(client: Client, text: &str) -> bool {
+    match client {
+        Client::Claude => edit::is_flag(client, text, &["disableAllHooks"], true),
+        Client::Gemini => edit::is_flag(client, text, &["hooksConfig", "enabled"], false),
+        Client::Codex => {
+            let table = toml::from_str::<toml::Table>(text).unwrap_or_default();
+            let hooks = table.get("features").and_then(|features| features.get("hooks"));
+            hooks.and_then(toml::Value::as_bool) == Some(false)
+        }
+        Client::Opencode => false,
+    }
+}
+
+/// The command of mala's that `text`, the file at [`path`], makes the client run before a tool.
+pub fn hook_command(client: Client, text: &str) -> Option<String> {
+    match client {
+        Client::Opencode => plugin_command(text),
+        Client::Claude | Client::Codex | Client::Gemini => edit::command(client, text),
+    }
+}
+
 /// The file with hooks that call `mala`, a program's name or path. `existing` is what it holds now, if it is there.
 pub fn plan(client: Client, existing: Option<&str>, mala: &str) -> Result<Change, InstallError> {
     let text = match client {
@@ -90,6 +123,12 @@ pub fn remove(client: Client, text: &str) -> Result<Removal, InstallError> {
         Client::Opencode => Ok(Removal::Unchanged),
         Client::Claude | Client::Codex | Client::Gemini => edit::remove(client, text),
     }
+}
+
+/// The command that the plugin runs.
+pub(crate) fn plugin_command(text: &str) -> Option<String> {
+    let program = text.lines().find_map(|line| line.strip_prefix("const MALA = "))?;
+    Some(shell_command(Client::Opencode, &serde_json::from_str::<String>(program).ok()?))
 }
 
 /// The plugin's text.

@@ -202,3 +202,39 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_switches_hooks_off_is_known() {
+    for (client, text) in [
+        (Client::Claude, "{\"a\": 1, \"disableAllHooks\": true}"),
+        (Client::Gemini, "{ // mine\n\"hooksConfig\": {\"enabled\": false}, }"),
+        (Client::Codex, "[features]\nhooks = false\n"),
+    ] {
+        assert!(switches_off(client, text), "{client}");
+    }
+    for (client, text) in [
+        (Client::Claude, "{\"disableAllHooks\": false}"),
+        (Client::Claude, "{\"x\": {\"disableAllHooks\": true}}"),
+        (Client::Claude, "nonsense"),
+        (Client::Gemini, "{\"hooksConfig\": {\"enabled\": true}}"),
+        (Client::Codex, "[features]\nother = false\n"),
+    ] {
+        assert!(!switches_off(client, text), "{client}: {text}");
+    }
+}
+
+#[test]
+fn the_command_of_a_hook_is_found_among_others() {
+    for client in JSON_CLIENTS {
+        let event = events(client)[0];
+        let other = format!(
+            "{{\"hooks\": {{\"{event}\": [{{\"hooks\": [{{\"type\": \"command\", \"command\": \"./x.sh\"}}]}}]}}}}"
+        );
+        assert_eq!(hook_command(client, &other), None);
+        let with = plan(client, Some(&other), "/my tools/mala").unwrap().text;
+        let command = format!("'/my tools/mala' hook {client}");
+        assert_eq!(hook_command(client, &with), Some(command));
+    }
+    let plugin = plan(Client::Opencode, None, "mala").unwrap().text;
+    assert_eq!(hook_command(Client::Opencode, &plugin).as_deref(), Some("mala hook opencode"));
+}

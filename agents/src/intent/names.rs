@@ -68,6 +68,9 @@ pub(super) const READERS: &[&str] = &[
     "LSP",
 ];
 
+/// How mala's own tools begin, as claude and codex, gemini and opencode name them: they coordinate and change no file.
+pub(super) const OWN: &[&str] = &["mcp__mala__", "mcp_mala_", "mala_"];
+
 /// Tools that write the one file they name.
 pub(super) const WRITERS: &[&str] =
     &["Write", "Edit", "MultiEdit", "write", "edit", "multiedit", "write_file", "replace"];
@@ -87,6 +90,9 @@ pub(super) const SHELLS: &[&str] = &[
     "run_terminal_cmd",
     "terminal",
 ];
+
+/// The tool of mala's own that runs a command, as claude and codex, gemini and opencode name it.
+pub(super) const OWN_SHELL: &[&str] = &["mcp__mala__test_run", "mcp_mala_test_run", "mala_test_run"];
 
 /// Words a tool's name may begin with if it only reads.
 pub(super) const READING: &[&str] = &[

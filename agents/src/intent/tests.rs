@@ -102,5 +102,7 @@ fn shell_tools_give_their_command_also_as_words() {
     assert_eq!(shell("exec_command", json!({"cmd": "ls", "workdir": "s"})).1, Some(PathBuf::from("s")));
     assert_eq!(shell("shell", json!({"command": ["bash", "-lc", "rm a"]})).0, "rm a");
     assert_eq!(shell("shell", json!({"command": ["rm", "it's"]})).0, r"'rm' 'it'\''s'");
+    let own = shell("mcp__mala__test_run", json!({"command": ["sh", "-c", "rm a"]})).0;
+    assert_eq!(own, "mala test -- 'sh' '-c' 'rm a'");
     assert_eq!(shell("write_stdin", json!({"session_id": 1, "chars": "rm a\n"})).0, "rm a\n");
 }

@@ -11,9 +11,9 @@ impl LaunchSpec {
         self.command.extend(args.into_iter().map(str::to_owned));
     }
 
-    /// Adds the hooks of this run.
+    /// Adds the hooks and tools of this run.
     fn inject(&mut self, client: Client, order: &Order<'_>) {
-        let Injection { args, env, files } = injection(client, order.mala, order.folder);
+        let Injection { args, env, files } = injection(client, order.mala, order.root, order.folder);
         self.command.extend(args);
         self.env.extend(env);
         self.files.extend(files);

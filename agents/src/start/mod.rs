@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::launch::{GEMINI_SETTINGS, OPENCODE_CONFIG};
 pub use profile::{Kind, Profile, PromptBy, built_in_profiles};
 
 /// The longest prompt that is handed over as an argument; systems bound a single one at 128 KiB.
@@ -29,6 +30,11 @@ pub enum LaunchError {
     TooLong { profile: String, len: usize },
     #[error("{kind} keeps no session that could be resumed")]
     NoSessions { kind: &'static str },
+    #[error(
+        "the profile `{profile}` sets `{name}`, by which mala gives {kind} its hooks; take it out of [agents.{profile}] and \
+         put what it says into {kind}'s own settings"
+    )]
+    Taken { profile: String, kind: &'static str, name: &'static str },
 }
 
 /// What is to be started.
@@ -40,6 +46,8 @@ pub struct Order<'a> {
     pub session: Option<&'a str>,
     /// The program that hooks and tools call.
     pub mala: &'a str,
+    /// The checkout that is worked in.
+    pub root: &'a Path,
     /// A folder of this agent's own, outside the checkout and not open to everybody, for files that a client reads.
     pub folder: &'a Path,
     /// The most it may cost, where the client can be told.
@@ -65,6 +73,9 @@ pub fn spec(order: &Order<'_>) -> Result<LaunchSpec, LaunchError> {
     if profile.command.is_empty() {
         return Err(LaunchError::NoCommand { profile: profile.name.clone() });
     }
+    if let Some(name) = taken(profile) {
+        return Err(LaunchError::Taken { profile: profile.name.clone(), kind: profile.kind.name(), name });
+    }
     let mut spec =
         LaunchSpec { command: profile.command.clone(), env: BTreeMap::new(), stdin: None, files: Vec::new() };
     match profile.kind {
@@ -76,4 +87,18 @@ pub fn spec(order: &Order<'_>) -> Result<LaunchSpec, LaunchError> {
     }
     spec.env.extend(profile.env.clone());
     Ok(spec)
+}
+
+/// What the profile sets although the client gets its hooks by it: one of the two would be lost without a word.
+fn taken(profile: &Profile) -> Option<&'static str> {
+    let variable = |name: &'static str| profile.env.contains_key(name).then_some(name);
+    match profile.kind {
+        Kind::Claude => {
+            let is_it = |arg: &String| arg == "--settings" || arg.starts_with("--settings=");
+            profile.command.iter().any(is_it).then_some("--settings")
+        }
+        Kind::Gemini => variable(GEMINI_SETTINGS),
+        Kind::Opencode => variable(OPENCODE_CONFIG),
+        Kind::Codex | Kind::Command => None,
+    }
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::Client;
+
 /// The client behind a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -24,6 +26,17 @@ impl Kind {
             Self::Gemini => "gemini",
             Self::Opencode => "opencode",
             Self::Command => "command",
+        }
+    }
+
+    /// The client whose hooks and tools it is given.
+    pub fn client(self) -> Option<Client> {
+        match self {
+            Self::Claude => Some(Client::Claude),
+            Self::Codex => Some(Client::Codex),
+            Self::Gemini => Some(Client::Gemini),
+            Self::Opencode => Some(Client::Opencode),
+            Self::Command => None,
         }
     }
 

@@ -53,6 +53,7 @@ impl Which {
                 "root",
                 "mark",
                 "required",
+                "mala",
             ],
             Self::Retry => &["id", "checks", "mark", "round", "rounds"],
             Self::Continue => &["id", "why"],

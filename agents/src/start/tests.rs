@@ -10,6 +10,7 @@ fn order<'a>(profile: &'a Profile, session: Option<&'a str>) -> Order<'a> {
         prompt: "do it",
         session,
         mala: "/opt/my mala",
+        root: Path::new("/work/checkout"),
         folder: Path::new("/state/agent"),
         budget: Some(2.5),
         is_root: true,
@@ -53,7 +54,7 @@ fn claude_gets_its_session_its_budget_its_hooks_and_its_prompt_on_stdin() {
             "claude -p --output-format stream-json --verbose --permission-mode bypassPermissions"
         )
     );
-    assert!(line.contains("--model m --resume s-1 --max-budget-usd 2.5000 --settings"), "{line}");
+    assert!(line.contains("--model m --resume s-1 --max-budget-usd 2.5000 --mcp-config"), "{line}");
     assert!(line.contains("'/opt/my mala' hook claude"), "{line}");
     assert_eq!((spec.stdin.as_deref(), spec.env["IS_SANDBOX"].as_str()), (Some("do it"), "1"));
 }
@@ -86,6 +87,19 @@ fn opencode_is_given_its_session_and_prompt() {
         made(&opencode, Some("o-1")).command[1..],
         ["run", "--format", "json", "--session", "o-1", "do it"]
     );
+}
+
+#[test]
+fn a_profile_cannot_take_the_hooks_away_unseen() {
+    let refusal = |profile: &Profile| spec(&order(profile, None)).unwrap_err().to_string();
+    let mut claude = profile("claude");
+    claude.command.push("--settings=mine.json".to_owned());
+    assert!(refusal(&claude).contains("the profile `claude` sets `--settings`"), "{}", refusal(&claude));
+    for (name, variable) in [("gemini", GEMINI_SETTINGS), ("opencode", OPENCODE_CONFIG)] {
+        let mut other = profile(name);
+        other.env.insert(variable.to_owned(), "mine".to_owned());
+        assert!(refusal(&other).contains(&format!("take it out of [agents.{name}]")), "{}", refusal(&other));
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ pub(super) struct State {
     messages: HashMap<String, (u64, u64)>,
 }
 
-pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec<Progress> {
+pub(super) fn line(value: &Value, spent: &Usage, state: &mut State, report: &mut Report) -> Vec<Progress> {
     let mut progress = Vec::new();
     if let Some(session) = text(value, "/session_id")
         && report.session.as_deref() != Some(session)
@@ -23,7 +23,7 @@ pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec
     }
     match text(value, "/type") {
         Some("assistant") => assistant(value, state, report, &mut progress),
-        Some("result") => result(value, report, &mut progress),
+        Some("result") => result(value, spent, report, &mut progress),
         Some("rate_limit_event") => progress.extend(rate_limit(value)),
         _ => {}
     }
@@ -56,13 +56,13 @@ fn assistant(value: &Value, state: &mut State, report: &mut Report, progress: &m
     progress.push(Progress::Usage);
 }
 
-fn result(value: &Value, report: &mut Report, progress: &mut Vec<Progress>) {
+fn result(value: &Value, spent: &Usage, report: &mut Report, progress: &mut Vec<Progress>) {
     let at = |key: &str| number(value, &format!("/usage/{key}")).unwrap_or(0);
     let input = at("input_tokens") + at("cache_creation_input_tokens") + at("cache_read_input_tokens");
     report.usage = Usage {
         input_tokens: input.max(report.usage.input_tokens),
         output_tokens: at("output_tokens").max(report.usage.output_tokens),
-        cost: value.get("total_cost_usd").and_then(Value::as_f64).or(report.usage.cost),
+        cost: cost(value, spent, input + at("output_tokens")).or(report.usage.cost),
         turns: number(value, "/num_turns").unwrap_or(report.usage.turns),
     };
     progress.push(Progress::Usage);
@@ -76,6 +76,19 @@ fn result(value: &Value, report: &mut Report, progress: &mut Vec<Progress>) {
         report.say(said);
     }
     report.terminal = Some(Terminal { reason: reason.to_owned(), is_error: false });
+}
+
+/// What this process has cost. The client adds what the conversation had cost before, but only if no other session of the
+/// same folder has ended in between: then the tokens of all models are those of before as well.
+fn cost(value: &Value, spent: &Usage, own_tokens: u64) -> Option<f64> {
+    const TOKENS: [&str; 4] =
+        ["inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
+    let total = value.get("total_cost_usd").and_then(Value::as_f64)?;
+    let models = value.get("modelUsage").and_then(Value::as_object).into_iter().flatten();
+    let counted: u64 = models.flat_map(|(_, model)| TOKENS.map(|key| model[key].as_u64().unwrap_or(0))).sum();
+    let is_of_all = spent.tokens() > 0 && counted >= spent.tokens() + own_tokens;
+    let before = spent.cost.filter(|_| is_of_all).unwrap_or(0.0);
+    Some((total - before).max(0.0))
 }
 
 /// Only a refusal is a limit; the client also tells how much is left.

@@ -47,6 +47,12 @@ pub struct Usage {
     pub turns: u64,
 }
 
+impl Usage {
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens + self.output_tokens
+    }
+}
+
 /// How the client says that it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terminal {
@@ -86,6 +92,8 @@ impl Report {
 pub struct Reader {
     format: Format,
     report: Report,
+    /// What the conversation had used before this process. Some clients report the whole conversation.
+    spent: Usage,
 }
 
 #[derive(Debug)]
@@ -99,6 +107,11 @@ enum Format {
 
 impl Reader {
     pub fn new(kind: Kind) -> Self {
+        Self::resuming(kind, Usage::default())
+    }
+
+    /// Reads a process that goes on with a conversation on which `spent` was used before. What it reports is its own part.
+    pub fn resuming(kind: Kind, spent: Usage) -> Self {
         let format = match kind {
             Kind::Claude => Format::Claude(claude::State::default()),
             Kind::Codex => Format::Codex,
@@ -106,7 +119,7 @@ impl Reader {
             Kind::Opencode => Format::Opencode,
             Kind::Command => Format::Plain,
         };
-        Self { format, report: Report::default() }
+        Self { format, report: Report::default(), spent }
     }
 
     /// Takes one line, without its end.
@@ -115,9 +128,10 @@ impl Reader {
             return plain::line(&String::from_utf8_lossy(line), &mut self.report);
         }
         let Ok(value) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
+        let spent = &self.spent;
         match &mut self.format {
-            Format::Claude(state) => claude::line(&value, state, &mut self.report),
-            Format::Codex => codex::line(&value, &mut self.report),
+            Format::Claude(state) => claude::line(&value, spent, state, &mut self.report),
+            Format::Codex => codex::line(&value, spent, &mut self.report),
             Format::Gemini(state) => gemini::line(&value, state, &mut self.report),
             Format::Opencode => opencode::line(&value, &mut self.report),
             Format::Plain => Vec::new(),

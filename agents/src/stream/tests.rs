@@ -85,6 +85,36 @@ fn codex_tells_session_work_tokens_and_end() {
     assert!(failed.limited.is_some());
 }
 
+/// What a resumed process reports as its own, if `spent` was used before.
+fn resumed(kind: Kind, spent: Usage, line: &str) -> Usage {
+    let mut reader = Reader::resuming(kind, spent);
+    reader.line(line.as_bytes());
+    reader.report().usage
+}
+
+#[test]
+fn a_resumed_codex_counts_the_whole_conversation_and_is_read_as_its_own_part() {
+    let spent = Usage { input_tokens: 20, output_tokens: 10, cost: None, turns: 1 };
+    let line =
+        r#"{"type":"turn.completed","usage":{"input_tokens":30,"cached_input_tokens":0,"output_tokens":15}}"#;
+    let own = Usage { input_tokens: 10, output_tokens: 5, cost: None, turns: 1 };
+    assert_eq!(resumed(Kind::Codex, spent, line), own);
+}
+
+#[test]
+fn a_resumed_claude_may_add_what_was_spent_before_and_is_read_as_its_own_part() {
+    let spent = Usage { input_tokens: 20, output_tokens: 10, cost: Some(0.25), turns: 2 };
+    let line = |total: f64, tokens: u64| {
+        format!(
+            r#"{{"type":"result","subtype":"success","is_error":false,"num_turns":3,"total_cost_usd":{total},
+               "usage":{{"input_tokens":30,"output_tokens":15}},"modelUsage":{{"m":{{"inputTokens":{tokens},"outputTokens":15}}}}}}"#
+        )
+    };
+    let own = |line: String| resumed(Kind::Claude, spent, &line.replace('\n', "")).cost;
+    assert_eq!(own(line(0.75, 60)), Some(0.5), "its own and what was before");
+    assert_eq!(own(line(0.5, 30)), Some(0.5), "its own only");
+}
+
 #[test]
 fn gemini_speaks_in_pieces() {
     let (_, report) = read(

@@ -6,7 +6,9 @@ use serde_json::json;
 
 use super::status::{leftover_lines, leftovers_json};
 use crate::context::{Context, open};
+use crate::enforce::git_locks;
 use crate::error::{CliError, Code};
+use crate::ui::plain;
 
 /// Put away what dead agents left behind
 ///
@@ -35,16 +37,25 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     let extent =
         Extent { keep_events_since: store.now().minus(settings.logs.keep), foreign_locks: args.force };
     let leftovers = if args.dry_run { store.leftovers(extent)? } else { store.sweep(extent)? };
+    let mut git_locks = Vec::new();
     if !args.dry_run {
-        // Drafts of killed commits, with git's index lock, and snapshots of killed tests.
+        // Locks of killed gits of agents, drafts of killed commits, and snapshots of killed tests.
+        git_locks = git_locks::sweep(&scope);
         let repo = Repo::new(scope);
         commit::sweep(&repo, &ProcessTable)?;
         snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     }
-    let body = json!({ "done": !args.dry_run, "leftovers": leftovers_json(&leftovers) });
+    let body = json!({
+        "done": !args.dry_run, "leftovers": leftovers_json(&leftovers),
+        "git_locks": git_locks.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
+    });
     context.ui.answer(&body, |out| {
         let verb = if args.dry_run { "would put away" } else { "put away" };
-        match leftover_lines(&leftovers).as_slice() {
+        let mut lines = leftover_lines(&leftovers);
+        lines.extend(
+            git_locks.iter().map(|path| format!("`{}` of a git that was killed", plain(path.display()))),
+        );
+        match lines.as_slice() {
             [] => writeln!(out, "nothing to put away"),
             lines => lines.iter().try_for_each(|line| writeln!(out, "{verb}: {line}")),
         }

@@ -83,10 +83,6 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
     Ok(Code::SUCCESS)
 }
 
-fn list(proofs: &[EvidenceId]) -> String {
-    proofs.iter().map(EvidenceId::as_str).collect::<Vec<_>>().join(", ")
-}
-
 /// Files that are done go to whoever asked for them. Inside an agent's tree its supervisor does that.
 fn hand_on(
     args: &CommitArgs,
@@ -107,6 +103,10 @@ fn hand_on(
         return Err(CliError::failed("the supervisor of this agent could not hand them on"));
     }
     serde_json::from_slice(&answer).map_err(CliError::failed)
+}
+
+fn list(proofs: &[EvidenceId]) -> String {
+    proofs.iter().map(EvidenceId::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn count(files: usize) -> String {

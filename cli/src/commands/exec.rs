@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -9,9 +10,10 @@ use clap::Args;
 use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
 use mala_logs::telemetry::spans;
-use mala_sandbox::{Exit, SandboxError};
+use mala_sandbox::Exit;
 use mala_store::process::{self, Process};
 use mala_store::{Agent, Party, Store, StoreError, Which};
+use serde_json::json;
 
 use crate::background::{Background, Task};
 use crate::claim;
@@ -28,7 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 ///
 /// Every process the command starts is held to the agent's locks by the kernel, whatever does the writing. A file that
 /// nobody holds is taken by its first writer. When the command ends, its whole process tree ends and its locks are free.
-/// Its exit code is passed on (128 + signal if a signal ended it).
+/// Its exit code is passed on (128 + signal if a signal ended it). With `--json` its output goes to stderr.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   mala exec --agent alice -- claude
@@ -87,9 +89,6 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     let mut store = open(&scope)?;
     join(&mut store, &party)?;
     claim::note(&mut store, &scope, &party)?;
-    if owner.is_some() {
-        end_with(&party.owner);
-    }
     if args.strict {
         settings.enforcement.unlocked = Unlocked::Deny;
     }
@@ -97,22 +96,33 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
     let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings)?);
     let beside = beside(&scope, &party, &settings, &guard, &context.ui);
+    let is_enforced = kernel.is_ok();
     let exit = match kernel {
         Ok(_) => {
             let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
+            if owner.is_some() {
+                end_with(&party.owner, Some(desk.socket()));
+            }
             run_enforced(args, context, &scope, &desk, &guard)
         }
-        Err(_) => run_plain(args, context),
+        Err(_) => {
+            if owner.is_some() {
+                end_with(&party.owner, None);
+            }
+            run_plain(args, context)
+        }
     };
-    guard.turns().settle();
     drop(beside);
+    guard.turns().settle();
+    // The tree is dead, so what its git left is nobody's. The watch above may keep the guard for a moment longer.
+    guard.clear_git_locks();
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;
     }
-    report(context, &party.agent, &guard);
     let exit = exit?;
     spans::ended(&session, exit.code, exit.signal);
     guard.turns().end_span();
+    report(context, &party, &guard, exit, is_enforced)?;
     Ok(code(exit))
 }
 
@@ -151,6 +161,7 @@ fn beside(scope: &Scope, party: &Party, settings: &Settings, guard: &Arc<StoreGu
 fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
     let (guard, ui) = (guard.clone(), ui.clone());
     Task::new("compare open files with locks", LOOK_AGAIN, move || {
+        guard.clear_git_locks();
         for Lost { key, writer, holder } in guard.lost()? {
             let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();
             let text = format!(
@@ -166,10 +177,13 @@ fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
 }
 
 /// Ends this supervisor, and with it the agent's tree, when the process has ended that the agent works for.
-fn end_with(owner: &Owner) {
-    let owner = owner.clone();
+fn end_with(owner: &Owner, socket: Option<&Path>) {
+    let (owner, socket) = (owner.clone(), socket.map(Path::to_owned));
     thread::spawn(move || {
         process::wait_for_end(&owner);
+        if let Some(socket) = socket {
+            let _ = std::fs::remove_file(socket);
+        }
         std::process::exit(i32::from(REFUSED));
     });
 }
@@ -188,23 +202,44 @@ fn run_enforced(
 
 /// Without the kernel's help: the agent is known, and bound by what it asks for.
 fn run_plain(args: &ExecArgs, context: &Context) -> Result<Exit, CliError> {
-    use std::os::unix::process::ExitStatusExt;
-    let status = command(args, context)
-        .env("MALA_AGENT", args.agent.as_str())
-        .status()
-        .map_err(SandboxError::Start)?;
-    Ok(Exit { code: status.code(), signal: status.signal() })
+    let mut command = command(args, context);
+    command.env("MALA_AGENT", args.agent.as_str());
+    Ok(mala_sandbox::run_unprotected(command)?)
 }
 
 fn command(args: &ExecArgs, context: &Context) -> Command {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]).current_dir(&context.cwd).env_remove("MALA_AGENT");
+    if context.ui.json {
+        // Standard output has room for one document.
+        command.stdout(io::stderr());
+    }
     command
 }
 
 /// What was refused, in one line: the details were said when it happened, and are in the log.
-fn report(context: &Context, agent: &AgentId, guard: &StoreGuard) {
-    let refused = guard.refused();
+fn report(
+    context: &Context,
+    party: &Party,
+    guard: &StoreGuard,
+    exit: Exit,
+    is_enforced: bool,
+) -> Result<(), CliError> {
+    let (agent, refused) = (&party.agent, guard.refused());
+    if context.ui.json {
+        let refused: Vec<_> = refused
+            .iter()
+            .map(|Refused { program, what }| json!({ "program": program, "what": what }))
+            .collect();
+        return context.ui.json_line(&json!({
+            "agent": agent,
+            "issue": party.issue,
+            "enforced": is_enforced,
+            "exit_code": exit.code,
+            "signal": exit.signal,
+            "refused": refused,
+        }));
+    }
     let mut shown: Vec<String> = Vec::new();
     for Refused { program, what } in &refused {
         let line = format!("`{what}` ({program})");
@@ -217,6 +252,7 @@ fn report(context: &Context, agent: &AgentId, guard: &StoreGuard) {
             format!("refused {}: {}; see mala logs list --agent {agent}", refused.len(), shown.join(", "));
         context.ui.note("mala exec", YELLOW, &text);
     }
+    Ok(())
 }
 
 fn code(exit: Exit) -> Code {

@@ -77,9 +77,22 @@ pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliEr
         shown.iter().try_for_each(|(path, what)| writeln!(out, "{what:>9}  {}", plain(path)))
     })?;
     if !args.undo {
-        context.ui.hint("see what protects you now: mala doctor");
+        next_steps(context, &chosen(args, &scope));
     }
     Ok(Code::SUCCESS)
+}
+
+/// What is left for a person to do.
+fn next_steps(context: &Context, clients: &[Client]) {
+    if clients.is_empty() {
+        context.ui.hint("no agent client was found; set one up all the same: mala init --client claude");
+    }
+    for client in clients.iter().filter(|client| matches!(client, Client::Codex | Client::Gemini)) {
+        context.ui.hint(&format!(
+            "{client} calls these hooks once you have trusted them: start {client} here and accept"
+        ));
+    }
+    context.ui.hint("see what protects you now: mala doctor");
 }
 
 fn steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
@@ -95,6 +108,11 @@ fn steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
     for client in chosen(args, scope) {
         let path = scope.root().join(install::path(client));
         let existing = read(&path)?;
+        if let Some(file) = install::overriding(client)
+            && read(&scope.root().join(file))?.is_some_and(|text| install::switches_off(client, &text))
+        {
+            return Err(InstallError::SwitchedOff { file }.into());
+        }
         let change = install::plan(client, existing.as_deref(), &program())?;
         steps.push(match existing {
             Some(text) if text == change.text => Step { path, what: "unchanged", action: Action::Nothing },

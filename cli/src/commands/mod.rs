@@ -13,6 +13,7 @@ mod issue;
 pub(crate) mod lock;
 mod logs;
 mod man;
+mod mcp;
 mod msg;
 mod run;
 pub(crate) mod status;
@@ -45,6 +46,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Gate(gate::GateCommand),
     Hook(hook::HookArgs),
+    Mcp(mcp::McpArgs),
     Whoami(whoami::WhoamiArgs),
     Demo(demo::DemoArgs),
     Completions(completions::CompletionsArgs),
@@ -66,6 +68,7 @@ pub(crate) fn run(command: Command, context: &Context) -> Result<Code, CliError>
         Command::Test(args) => test::cmd_test(&args, context),
         Command::Gate(command) => gate::run(command, context),
         Command::Hook(args) => hook::cmd_hook(&args, context),
+        Command::Mcp(args) => mcp::cmd_mcp(&args, context),
         Command::Commit(args) => commit::cmd_commit(&args, context),
         Command::Whoami(args) => whoami::cmd_whoami(&args, context),
         Command::Demo(args) => demo::cmd_demo(&args, context),
@@ -94,6 +97,7 @@ impl Command {
             | Self::Init(_)
             | Self::Doctor(_)
             | Self::Exec(_)
+            | Self::Mcp(_)
             | Self::Run(_)
             | Self::Demo(_)
             | Self::Completions(_)

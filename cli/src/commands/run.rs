@@ -39,7 +39,8 @@ pub(crate) struct RunArgs {
     /// Wait for more issues instead of ending
     #[arg(long)]
     watch: bool,
-    /// Go on with what the last run was asked to do, if it was killed
+    /// Go on where the last run was killed or stopped: with what it was asked to do, with the sessions of its agents, and
+    /// with their uncommitted work back in its place
     #[arg(long, conflicts_with_all = ["issues", "watch"])]
     resume: bool,
     /// Show what would be done, and do nothing

@@ -4,16 +4,19 @@ use std::thread;
 use std::time::Instant;
 
 use clap::Args;
-use mala_config::{HealthSettings, Settings};
+use mala_config::Settings;
+use mala_core::issue::{Attempt, AttemptState, Run};
 use mala_core::{Ask, Life, Lock, Scope, Timestamp};
 use mala_store::{Agent, AskFilter, Extent, Health, Leftovers, Standing, Status, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::commands::lock::asks::write_ask_table;
-use crate::context::{Context, open};
+use crate::context::Context;
 use crate::error::{CliError, Code};
 use crate::json::{self, PathJson};
+use crate::run::health;
+use crate::run::ledger::question;
 use crate::ui::{BOLD, DIM, YELLOW, plain, span, table};
 
 /// Show agents, locks, waiters and leftovers
@@ -34,7 +37,7 @@ pub(crate) struct StatusArgs {
 pub(crate) fn cmd_status(args: &StatusArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
-    let mut store = open(&scope)?;
+    let mut store = context.store(&scope)?;
     loop {
         let seen = store.data_version()?;
         let picture = Picture::take(&scope, &settings, &mut store, args.all)?;
@@ -69,7 +72,38 @@ struct Picture<'a> {
     asks: Vec<Ask>,
     leftovers: Leftovers,
     warnings: Vec<String>,
+    /// The run that is under way, with its attempts.
+    run: Option<(Run, Vec<Attempt>)>,
     now: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+struct RunJson<'a> {
+    id: &'a str,
+    pid: u32,
+    since: Timestamp,
+    max_agents: Option<u64>,
+    /// Attempts so far, by where they are.
+    attempts: Vec<AttemptJson<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct AttemptJson<'a> {
+    issue: &'a str,
+    agent: &'a str,
+    attempt: u32,
+    state: &'static str,
+    since: Timestamp,
+    /// What the agent wants to know, if it waits for an answer.
+    question: Option<&'a str>,
+    saved_ref: Option<&'a str>,
+}
+
+/// The state of an attempt whose agent waits for an answer.
+const NEEDS_INPUT: &str = "needs_input";
+
+fn state_of(attempt: &Attempt) -> &'static str {
+    if question(attempt).is_some() { NEEDS_INPUT } else { attempt.state.as_str() }
 }
 
 #[derive(Debug, Serialize)]
@@ -82,6 +116,20 @@ struct AgentJson<'a> {
     since: Timestamp,
 }
 
+impl<'a> From<&'a Attempt> for AttemptJson<'a> {
+    fn from(attempt: &'a Attempt) -> Self {
+        Self {
+            issue: attempt.issue.as_str(),
+            agent: attempt.agent.as_str(),
+            attempt: attempt.number,
+            state: state_of(attempt),
+            since: attempt.since,
+            question: question(attempt),
+            saved_ref: attempt.saved_ref.as_deref(),
+        }
+    }
+}
+
 impl<'a> Picture<'a> {
     fn take(scope: &'a Scope, settings: &Settings, store: &mut Store, all: bool) -> Result<Self, CliError> {
         let now = store.now();
@@ -89,9 +137,14 @@ impl<'a> Picture<'a> {
             .leftovers(Extent { keep_events_since: now.minus(settings.logs.keep), foreign_locks: false })?;
         let mut status = store.status()?;
         status.agents.retain(|agent| all || agent.life != Life::Dead);
-        let warnings = warnings(status.health, &settings.health);
+        let warnings = health::judge(status.health, &settings.health);
+        let warnings = warnings.into_iter().map(|warning| warning.text).collect();
+        let run = match store.current_run()? {
+            Some(run) => Some((run.clone(), store.attempts_of_run(&run.id)?)),
+            None => None,
+        };
         let asks = store.asks(&AskFilter::default())?;
-        Ok(Self { root: scope.root(), status, asks, leftovers, warnings, now })
+        Ok(Self { root: scope.root(), status, asks, leftovers, warnings, run, now })
     }
 
     fn state(&self, agent: &Agent) -> &'static str {
@@ -99,7 +152,27 @@ impl<'a> Picture<'a> {
             return "gone";
         }
         let is_waiting = self.status.waiting.iter().any(|waiting| waiting.agent == agent.party.agent);
-        if is_waiting { "waiting" } else { "active" }
+        match self.attempt_of(agent).map(state_of) {
+            _ if is_waiting => "waiting",
+            Some(state @ (NEEDS_INPUT | "gating")) => state,
+            _ => "active",
+        }
+    }
+
+    fn attempt_of(&self, agent: &Agent) -> Option<&Attempt> {
+        let attempts = self.run.iter().flat_map(|(_, attempts)| attempts);
+        attempts.rev().find(|attempt| attempt.agent == agent.party.agent && attempt.ended_at.is_none())
+    }
+
+    fn runs_json(&self) -> Vec<RunJson<'_>> {
+        let run = self.run.iter().map(|(run, attempts)| RunJson {
+            id: run.id.as_str(),
+            pid: run.owner.pid,
+            since: run.started_at,
+            max_agents: run.options["max_agents"].as_u64(),
+            attempts: attempts.iter().map(AttemptJson::from).collect(),
+        });
+        run.collect()
     }
 
     fn json(&self) -> Value {
@@ -121,7 +194,7 @@ impl<'a> Picture<'a> {
         let health = self.status.health;
         json!({
             "scope": self.root.to_string_lossy(),
-            "runs": [],
+            "runs": self.runs_json(),
             "agents": agents.collect::<Vec<_>>(),
             "locks": json::locks(&self.status.locks),
             "waiters": waiters.collect::<Vec<_>>(),
@@ -132,6 +205,7 @@ impl<'a> Picture<'a> {
                 "lock_tries": health.lock_tries,
                 "lock_waits": health.lock_waits,
                 "wait_rate": health.wait_rate(),
+                "mutex_wait_seconds": health.mutex_wait.as_secs_f64(),
                 "warnings": self.warnings,
             },
         })
@@ -139,6 +213,7 @@ impl<'a> Picture<'a> {
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{BOLD}{}{BOLD:#}", plain(self.root.display()))?;
+        self.write_run(out)?;
         self.write_agents(out)?;
         if self.status.locks.is_empty() {
             writeln!(out, "no locks: every file is free")?;
@@ -161,8 +236,44 @@ impl<'a> Picture<'a> {
         for warning in &self.warnings {
             writeln!(out, "{YELLOW}warning{YELLOW:#}: {warning}")?;
         }
-        let Health { lock_tries, lock_waits } = self.status.health;
+        let Health { lock_tries, lock_waits, .. } = self.status.health;
         writeln!(out, "{DIM}last 24 h: {lock_tries} locks asked for, {lock_waits} waits{DIM:#}")
+    }
+
+    fn write_run(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Some((run, attempts)) = &self.run else { return Ok(()) };
+        let count = |state: AttemptState| attempts.iter().filter(|attempt| attempt.state == state).count();
+        let (done, over) = (count(AttemptState::Done), count(AttemptState::HandedOver));
+        let since = span(self.now.since(run.started_at));
+        writeln!(
+            out,
+            "{BOLD}run {}{BOLD:#} (pid {}) for {since}: {done} done, {over} handed over, at work:",
+            run.id, run.owner.pid
+        )?;
+        let rows: Vec<_> = attempts
+            .iter()
+            .filter(|attempt| attempt.ended_at.is_none())
+            .map(|attempt| {
+                [
+                    attempt.issue.to_string(),
+                    state_of(attempt).replace('_', " "),
+                    span(self.now.since(attempt.since)),
+                    plain(&attempt.agent),
+                ]
+            })
+            .collect();
+        table(out, ["ISSUE", "STATE", "FOR", "AGENT"], &rows)?;
+        for attempt in attempts.iter().filter(|attempt| attempt.ended_at.is_none()) {
+            if let Some(question) = question(attempt) {
+                let issue = &attempt.issue;
+                writeln!(
+                    out,
+                    "{YELLOW}{issue} asks{YELLOW:#}: {} (answer: mala issue note {issue} 'TEXT')",
+                    plain(question)
+                )?;
+            }
+        }
+        Ok(())
     }
 
     fn write_agents(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -252,36 +363,5 @@ fn cause(standing: Standing) -> &'static str {
         Standing::Held => "held from another host",
         Standing::Expired => "whose lease is over",
         Standing::Orphaned => "whose process has ended",
-    }
-}
-
-/// What the numbers of the last day mean for the person who runs the agents.
-pub(crate) fn warnings(health: Health, limits: &HealthSettings) -> Vec<String> {
-    let rate = health.wait_rate();
-    let often = (rate > limits.wait_rate).then(|| {
-        format!(
-            "{:.0} % of lock tries had to wait: give the agents issues that touch different files",
-            rate * 100.0
-        )
-    });
-    let many = (health.lock_waits > limits.waits_per_day)
-        .then(|| format!("{} lock waits in 24 h: run fewer agents at once", health.lock_waits));
-    often.into_iter().chain(many).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warnings_appear_just_past_each_limit() {
-        let limits = HealthSettings { wait_rate: 0.05, waits_per_day: 20 };
-        let count = |lock_tries, lock_waits| warnings(Health { lock_tries, lock_waits }, &limits).len();
-        assert_eq!(count(0, 0), 0);
-        assert_eq!(count(100, 5), 0);
-        assert_eq!(count(100, 6), 1);
-        assert_eq!(count(10_000, 20), 0);
-        assert_eq!(count(10_000, 21), 1);
-        assert_eq!(count(100, 21), 2);
     }
 }

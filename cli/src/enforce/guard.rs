@@ -1,6 +1,6 @@
 //! Answers for the kernel tier.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -10,12 +10,13 @@ use std::time::Duration;
 use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, Want};
 use mala_logs::telemetry::{LockResult, metrics};
-use mala_sandbox::{Action, Attempt, Guard, Hold, Ruling, Start, Writer, writers};
+use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, writers};
 use mala_store::process::Process;
 use mala_store::{EventKind, Outcome, Party, Refusal, Request, Store, StoreError, Which};
 use serde_json::json;
 
 use super::drain::path_of;
+use super::git_locks::GitLocks;
 use super::ignored::Ignored;
 use super::turns::{Turns, command_line};
 use crate::error::CliError;
@@ -48,24 +49,31 @@ pub(crate) struct StoreGuard {
     unlocked: Unlocked,
     ignored: Ignored,
     turns: Turns,
+    git_locks: GitLocks,
     desk: Mutex<Books>,
 }
 
+/// What is known about the agent's files, and the way to find out.
 #[derive(Debug)]
 struct Books {
     store: Store,
-    /// What this agent holds alone, as of `version`.
-    held: HashSet<Key>,
-    version: i64,
-    /// Files that the tree may have open for writing.
-    opened: HashSet<Key>,
+    files: HashMap<Key, Known>,
     /// The store's version when open files were last compared with locks.
     watched: i64,
     /// Files that are just being handed on: nobody opens them any more.
     leaving: HashSet<Key>,
-    /// Files this agent has made itself; if it renames one, the old name is given back.
-    created: HashSet<Key>,
     refused: Vec<Refused>,
+}
+
+/// What is known about a file.
+#[derive(Debug, Default, Clone, Copy)]
+struct Known {
+    /// The agent alone holds it, as of this version of the store.
+    held_at: Option<i64>,
+    /// The tree may have it open for writing.
+    is_opened: bool,
+    /// The agent has made it; if it renames it, the old name is given back.
+    is_own: bool,
 }
 
 impl StoreGuard {
@@ -77,12 +85,9 @@ impl StoreGuard {
     ) -> Result<Self, CliError> {
         let books = Books {
             store: Store::open(scope)?,
-            held: HashSet::new(),
-            version: -1,
-            opened: HashSet::new(),
+            files: HashMap::new(),
             watched: -1,
             leaving: HashSet::new(),
-            created: HashSet::new(),
             refused: Vec::new(),
         };
         Ok(Self {
@@ -92,8 +97,14 @@ impl StoreGuard {
             unlocked: settings.enforcement.unlocked,
             ignored: Ignored::in_checkout(scope.root()),
             turns,
+            git_locks: GitLocks::open(scope)?,
             desk: Mutex::new(books),
         })
+    }
+
+    /// Removes lock files of git that killed processes of the tree have left.
+    pub(crate) fn clear_git_locks(&self) {
+        self.git_locks.clear();
     }
 
     /// Where test commands queue.
@@ -109,14 +120,14 @@ impl StoreGuard {
             let file = wants_of(key, false).remove(0);
             wants.iter().any(|want| want.claim(agent).overlaps(&file.claim(agent)))
         };
-        books.opened.iter().filter(is_wanted).cloned().collect()
+        books.opened().filter(is_wanted).cloned().collect()
     }
 
     /// Files that the tree still has open for writing although it has lost their locks. Each is told once.
     pub(crate) fn lost(&self) -> Result<Vec<Lost>, StoreError> {
         let Ok(mut books) = self.desk.lock() else { return Ok(Vec::new()) };
         let version = books.store.data_version()?;
-        if books.opened.is_empty() || books.watched == version {
+        if books.watched == version || books.opened().next().is_none() {
             return Ok(Vec::new());
         }
         books.watched = version;
@@ -126,10 +137,10 @@ impl StoreGuard {
             let file = wants_of(key, false).remove(0);
             own.iter().any(|lock| lock.claim().overlaps(&file.claim(&self.party.agent)))
         };
-        let (kept, gone): (HashSet<Key>, HashSet<Key>) = books.opened.drain().partition(is_own);
-        books.opened = kept;
+        let gone: Vec<Key> = books.opened().filter(|key| !is_own(key)).cloned().collect();
         let mut lost = Vec::new();
         for key in gone {
+            books.files.remove(&key);
             let open = writers(&path_of(&self.scope, &key));
             let Some(writer) = open.into_iter().find(|writer| is_in_tree(writer.pid)) else { continue };
             let target = Target::File(key.clone());
@@ -161,11 +172,10 @@ impl StoreGuard {
             return Ok(refuse(&format!("`{}` is being handed on; ask for it again", plain(key))));
         }
         let version = books.store.data_version()?;
-        if version == books.version && !attempt.is_folder && keys.iter().all(|key| books.held.contains(key)) {
+        let is_held = |key| books.files.get(key).is_some_and(|file| file.held_at == Some(version));
+        if !attempt.is_folder && keys.iter().all(is_held) {
             return Ok(Ruling::Allow);
         }
-        books.held.clear();
-        books.version = version;
         let mut wants = Vec::new();
         for key in &keys {
             wants.extend(wants_of(key, attempt.is_folder));
@@ -186,7 +196,7 @@ impl StoreGuard {
         metrics().lock_try(LockResult::from(matches!(outcome, Outcome::Granted(_))));
         Ok(match outcome {
             Outcome::Granted(_) => {
-                books.note_grant(&self.party, attempt, keys)?;
+                books.note_grant(&self.party, attempt, keys, version)?;
                 Ruling::Allow
             }
             Outcome::Refused(refusal) => refuse(&sentence(&mut books.store, &self.party.agent, &refusal)),
@@ -241,19 +251,37 @@ impl StoreGuard {
 }
 
 impl Books {
-    fn note_grant(&mut self, party: &Party, attempt: &Attempt<'_>, keys: Vec<Key>) -> Result<(), StoreError> {
-        match (attempt.action, keys.as_slice()) {
-            (Action::Create, _) => self.created.extend(keys.iter().cloned()),
-            // A temporary file that becomes the real one: its own name is of no more use.
-            (Action::Rename, [from, _]) if self.created.remove(from) => {
-                let which = Which::These(wants_of(from, false));
-                self.store.release(&party.agent, &which)?;
-            }
-            _ => {}
+    /// Files that the tree may have open for writing.
+    fn opened(&self) -> impl Iterator<Item = &Key> {
+        self.files.iter().filter(|(_, file)| file.is_opened).map(|(key, _)| key)
+    }
+
+    /// The agent got `keys` when the store had this version.
+    fn note_grant(
+        &mut self,
+        party: &Party,
+        attempt: &Attempt<'_>,
+        mut keys: Vec<Key>,
+        version: i64,
+    ) -> Result<(), StoreError> {
+        if attempt.is_folder {
+            return Ok(());
         }
-        if !attempt.is_folder {
-            self.opened.extend(keys.iter().cloned());
-            self.held.extend(keys);
+        if let (Action::Rename, [from, _]) = (attempt.action, keys.as_slice())
+            && self.files.get(from).is_some_and(|file| file.is_own)
+        {
+            // A temporary file that becomes the real one: its own name is of no more use.
+            let from = keys.remove(0);
+            self.files.remove(&from);
+            self.store.release(&party.agent, &Which::These(wants_of(&from, false)))?;
+        }
+        for key in keys {
+            let file = self.files.entry(key).or_default();
+            *file = Known {
+                held_at: Some(version),
+                is_opened: true,
+                is_own: file.is_own || attempt.action == Action::Create,
+            };
         }
         Ok(())
     }
@@ -307,6 +335,14 @@ impl Guard for StoreGuard {
         let _ = books.store.record_fact(&self.party, EventKind::CommandRefused, None, &detail);
         books.refused.push(Refused { program: "git".to_owned(), what: what.clone() });
         refuse(&objection.to_string())
+    }
+
+    fn makes_git_lock(&self, lock: &GitLock<'_>) {
+        self.git_locks.note(lock);
+    }
+
+    fn clears_git_lock(&self, path: &Path) -> bool {
+        self.git_locks.clear_at(path)
     }
 
     fn hold(&self, start: &Start<'_>) -> Option<Box<dyn Hold>> {

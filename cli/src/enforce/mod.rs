@@ -1,6 +1,7 @@
 //! Ownership made physical: what the kernel tier asks, answered from the store.
 
 mod drain;
+pub(crate) mod git_locks;
 mod guard;
 mod ignored;
 mod turns;
@@ -12,6 +13,7 @@ pub(crate) use turns::{
     Announcement, TurnRules, Turns, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
 };
 
+use mala_agents::{Client, install};
 use mala_core::Scope;
 use mala_sandbox::Jail;
 
@@ -19,6 +21,9 @@ use mala_sandbox::Jail;
 pub(crate) fn jail(scope: &Scope) -> Jail {
     let git_dir = scope.git_dir().to_path_buf();
     let names = ["hooks", "config", "config.worktree", "info/attributes", "HEAD"];
-    let protected = names.iter().map(|name| git_dir.join(name)).chain([scope.state_dir()]).collect();
+    // Whoever could write these would be without hooks from then on, also where no kernel watches.
+    let hooks = Client::ALL.into_iter().flat_map(install::files).map(|name| scope.root().join(name));
+    let protected =
+        names.iter().map(|name| git_dir.join(name)).chain([scope.state_dir()]).chain(hooks).collect();
     Jail { root: scope.root().to_path_buf(), git_dir, protected }
 }

@@ -31,6 +31,8 @@ use crate::ui::{plain, span};
 /// How often somebody who waits is told what for.
 const REMIND_EVERY: Duration = Duration::from_secs(30);
 
+/// Up to this long, waits are told in seconds.
+const SECONDS_COUNT: Duration = Duration::from_secs(120);
 /// How long anybody waits until what a program did is written down.
 const LONGEST_RECORDING: Duration = Duration::from_secs(10);
 /// How soon it is noticed that a program has ended, if nobody says so.
@@ -407,12 +409,13 @@ fn sha256(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Who is in the way, e.g. "waiting for the test mutex, held by alice for 40s".
+/// Who is in the way, e.g. "waiting for the test mutex, held by alice for 40 s (`pytest -q`)".
 pub(crate) fn waiting_for(conflicts: &[Conflict]) -> Option<String> {
     let Conflict { want, holder } = conflicts.first()?;
-    let held = span(Timestamp::now().since(holder.acquired_at));
+    let since = Timestamp::now().since(holder.acquired_at);
+    let held = if since < SECONDS_COUNT { format!("{} s", since.as_secs()) } else { span(since) };
     let what = holder.reason.as_deref().map(|reason| format!(" (`{}`)", plain(reason))).unwrap_or_default();
-    Some(format!("waiting for the {} mutex, held by {}{what} for {held}", plain(&want.target), holder.agent))
+    Some(format!("waiting for the {} mutex, held by {} for {held}{what}", plain(&want.target), holder.agent))
 }
 
 /// Why a test command does not run.

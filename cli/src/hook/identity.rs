@@ -17,9 +17,7 @@ pub(super) fn agent_of(call: &HookCall, context: &Context, store: &mut Store) ->
     if let Some(party) = context.supervised_party() {
         return Ok(party.clone());
     }
-    let caller = process::session().ok_or_else(|| {
-        CliError::failed("cannot find the process of this client").hint("start it with `mala exec`")
-    })?;
+    let caller = client_process()?;
     let known = sessions_above(store)?;
     match place(call, &known, &caller) {
         Place::Known(session) => Ok(session.party.clone()),
@@ -29,7 +27,7 @@ pub(super) fn agent_of(call: &HookCall, context: &Context, store: &mut Store) ->
             }
             Ok(session.party.clone())
         }
-        Place::New => join(call, &caller, store),
+        Place::New => join(call.client.name(), call.conversation(), &caller, store),
     }
 }
 
@@ -44,8 +42,7 @@ enum Place<'a> {
 fn place<'a>(call: &HookCall, known: &'a [Session], caller: &Process) -> Place<'a> {
     let Some(latest) = known.first() else { return Place::New };
     let Some(conversation) = call.conversation() else { return Place::Known(latest) };
-    let is_same =
-        |session: &&Session| session.conversation.as_deref().is_none_or(|name| name == conversation);
+    let is_same = |session: &&Session| session.conversation.as_deref() == Some(conversation);
     if let Some(session) = known.iter().find(is_same) {
         return Place::Known(session);
     }
@@ -53,20 +50,36 @@ fn place<'a>(call: &HookCall, known: &'a [Session], caller: &Process) -> Place<'
     if is_nested || call.subagent.is_some() {
         return Place::Known(latest);
     }
+    // Its client was known before it said which conversation this is.
+    if let Some(session) = known.iter().find(|session| session.conversation.is_none()) {
+        return Place::Continues(session);
+    }
     match (&call.event, call.source.as_deref()) {
         (Event::SessionStart, Some("clear" | "compact" | "resume")) => Place::Continues(latest),
         _ => Place::New,
     }
 }
 
-/// Registers a conversation of the client's process as an agent.
-fn join(call: &HookCall, process: &Process, store: &mut Store) -> Result<Party, CliError> {
+/// Registers the client's process, or one conversation of it, as an agent.
+pub(crate) fn join(
+    profile: &str,
+    conversation: Option<&str>,
+    process: &Process,
+    store: &mut Store,
+) -> Result<Party, CliError> {
     let given = std::env::var("MALA_AGENT").ok().filter(|name| !name.is_empty());
     let agent = match given {
         Some(name) => AgentId::new(name)?,
         None => session_name(process)?,
     };
     let party = Party { agent, owner: process.owner(), supervised: false, issue: None, run: None };
-    let conversation = call.conversation().map(str::to_owned);
-    Ok(store.join_session(&Session { party, conversation }, call.client.name())?)
+    let conversation = conversation.map(str::to_owned);
+    Ok(store.join_session(&Session { party, conversation }, profile)?)
+}
+
+/// The process of the client that has started this one.
+pub(crate) fn client_process() -> Result<Process, CliError> {
+    process::session().ok_or_else(|| {
+        CliError::failed("cannot find the process of this client").hint("start it with `mala exec`")
+    })
 }

@@ -17,6 +17,7 @@ use mala_core::scope::ScopeError;
 
 use crate::context::Context;
 use crate::error::CliError;
+pub(crate) use identity::{client_process, join};
 use session::Session;
 
 /// What to say to one call.

@@ -106,6 +106,10 @@ impl<'a> Session<'a> {
         if let Some(reason) = self.missing()? {
             return Ok(Answer::SendBack { reason });
         }
+        // A run has the last word about the turn, and may send the agent back to these very files.
+        if self.party.run.is_some() {
+            return Ok(Answer::Continue);
+        }
         let finished = self.finished_files()?;
         if !finished.is_empty() {
             // Whoever asked comes before those who merely wait.

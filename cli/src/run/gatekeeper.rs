@@ -19,6 +19,7 @@ use mala_gate::{
 
 use mala_store::Store;
 
+use crate::commands::gate::check::{FOREIGN_WRITES, foreign_writes};
 use crate::commands::gate::{Transcript, rules};
 use crate::error::CliError;
 use crate::ownership::StoreOwnership;
@@ -141,8 +142,12 @@ impl Gatekeeper for StoreGate {
         let repo = Repo::new(self.scope.clone());
         let base = attempt.head.as_ref();
         let own = range::commits(&repo, base, &attempt.agent, &self.rules.issue, &attempt.issue)?;
-        let checks = self.verdicts(attempt, &own, last_message)?;
-        let has_passed = checks.iter().any(|check| check.status == Status::Pass);
+        let mut checks = self.verdicts(attempt, &own, last_message)?;
+        let mut store = Store::open(&self.scope)?;
+        checks.push(foreign_writes(&mut store, &attempt.agent, Some(attempt.claimed_at))?);
+        // That nothing was done wrong is no proof that something was done.
+        let is_proof = |check: &&Check| check.name != FOREIGN_WRITES;
+        let has_passed = checks.iter().filter(is_proof).any(|check| check.status == Status::Pass);
         let failed: Vec<Check> = checks.into_iter().filter(|check| check.status == Status::Fail).collect();
         let accepted = has_passed && failed.is_empty();
         let outcome = last_message.and_then(Outcome::read).filter(|_| accepted && own.is_empty());

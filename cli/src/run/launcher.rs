@@ -2,18 +2,31 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::OnceLock;
 
 use mala_agents::start::LaunchSpec;
-use mala_core::{AgentId, Key, Mode, Owner, Scope, Target, Want};
+use mala_core::{AgentId, Scope};
 use mala_engine::ports::{Attempt, Launcher, PortError};
+use mala_gate::Repo;
 use mala_logs::telemetry::TRACEPARENT;
-use mala_store::process::{self, Process};
-use mala_store::{Outcome, Party, Request, Store, Which};
+use mala_store::process::{self, Process, ProcessTable};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use super::self_test::{Hooked, Stage};
 use super::trace::Trace;
+use crate::enforce::git_locks;
+
+/// What the process calls itself that ends an agent's tree; it has the command line of its supervisor.
+const KEEPER: &str = "mala-keeper";
+
+/// Tells which attempt a process was started for.
+const ATTEMPT: &str = "MALA_ATTEMPT";
+
+fn mark(attempt: &Attempt) -> String {
+    format!("{}/{}", attempt.run, attempt.agent)
+}
 
 /// Starts agents under `mala exec`, with locks that live as long as this process.
 #[derive(Debug)]
@@ -24,10 +37,14 @@ pub(crate) struct ExecLauncher {
     pub(crate) require_kernel: bool,
     /// What agents are told they are a part of.
     pub(crate) trace: Trace,
+    /// Whether the kernel helps here, once that is known: to find out costs a process.
+    pub(crate) has_kernel: OnceLock<bool>,
+    /// Clients that may be started, whose hooks must work.
+    pub(super) hooked: Vec<Hooked>,
 }
 
 impl ExecLauncher {
-    fn exec(&self, agent: &AgentId) -> Command {
+    pub(super) fn exec(&self, agent: &AgentId) -> Command {
         let mut command = Command::new(&self.mala);
         command.current_dir(self.scope.root()).env_remove("MALA_AGENT");
         command.args(["exec", "--agent", agent.as_str()]);
@@ -40,25 +57,40 @@ impl Launcher for ExecLauncher {
     fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Result<Command, PortError> {
         let mut command = self.exec(&attempt.agent);
         command.args(["--issue", attempt.issue.as_str(), "--run", attempt.run.as_str()]);
-        command.arg("--").args(&spec.command).envs(&spec.env);
+        command.arg("--").args(&spec.command).envs(&spec.env).env(ATTEMPT, mark(attempt));
         command.envs(self.trace.parent(&attempt.issue).map(|parent| (TRACEPARENT, parent)));
         Ok(command)
     }
 
-    /// A supervisor ends with its run and takes its tree with it. This makes sure that it has happened.
-    fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
-        for supervisor in supervisors(attempt) {
-            if let Ok(pid) = i32::try_from(supervisor.pid) {
-                // It may have ended just now.
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-            }
-            process::wait_for_end(&supervisor);
-        }
-        Ok(())
+    fn keeps_trees(&self) -> bool {
+        *self.has_kernel.get_or_init(|| mala_sandbox::probe().is_ok())
     }
 
-    /// Sockets of supervisors that were killed.
+    /// A supervisor ends with its run, and its keeper ends the tree then. This makes sure that it has happened: a keeper is
+    /// never killed, because it alone finds what has left the tree's process group.
+    fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
+        loop {
+            let found = supervisors(attempt);
+            // Without keepers, what they kept is left: it cannot write to the checkout any more, but it runs.
+            let found = if found.is_empty() { orphans(attempt) } else { found };
+            if found.is_empty() {
+                return Ok(());
+            }
+            for process in found.iter().filter(|process| process.name != KEEPER) {
+                if let Ok(pid) = i32::try_from(process.pid) {
+                    // It may have ended just now.
+                    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+                }
+            }
+            found.iter().for_each(|process| process::wait_for_end(&process.owner()));
+        }
+    }
+
+    /// Sockets of supervisors that were killed, and locks of git that killed processes of agents have left.
     fn sweep(&self) {
+        git_locks::sweep(&self.scope);
+        // What cannot be swept now is swept by the next commit.
+        let _ = mala_gate::commit::sweep(&Repo::new(self.scope.clone()), &ProcessTable);
         let desk = self.scope.state_dir().join("desk");
         for entry in fs::read_dir(desk).into_iter().flatten().flatten() {
             let pid = entry.path().file_stem().and_then(|stem| stem.to_str()?.parse().ok());
@@ -70,20 +102,23 @@ impl Launcher for ExecLauncher {
     }
 
     fn self_test(&self) -> Result<(), PortError> {
-        match mala_sandbox::probe() {
-            Ok(_) => self.prove_enforcement(),
-            Err(why) if self.require_kernel => Err(why.to_string().into()),
-            Err(why @ mala_sandbox::Unsupported::AlreadyInside) => Err(why.to_string().into()),
-            Err(_) => Ok(()),
-        }
+        let is_enforced = match mala_sandbox::probe() {
+            Ok(_) => true,
+            Err(why) if self.require_kernel => return Err(why.to_string().into()),
+            Err(why @ mala_sandbox::Unsupported::AlreadyInside) => return Err(why.to_string().into()),
+            Err(_) => false,
+        };
+        let stage = Stage::set(self)?;
+        let kernel = if is_enforced { stage.prove_kernel() } else { Ok(()) };
+        let proven = kernel.and_then(|()| self.hooked.iter().try_for_each(|one| stage.prove_hook(one)));
+        stage.clear()?;
+        proven
     }
 }
 
-/// The processes of `mala exec` that were started for this attempt.
+/// The processes of `mala exec` that were started for this attempt, with their keepers.
 #[cfg(target_os = "linux")]
-fn supervisors(attempt: &Attempt) -> Vec<Owner> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+fn supervisors(attempt: &Attempt) -> Vec<Process> {
     let is_ours = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<&[u8]> = line.split(|byte| *byte == 0).take_while(|word| *word != b"--").collect();
@@ -94,54 +129,33 @@ fn supervisors(attempt: &Attempt) -> Vec<Owner> {
             && has("--agent", attempt.agent.as_str())
             && has("--run", attempt.run.as_str())
     };
-    pids.filter(is_ours).filter_map(|pid| Process::find(pid).map(|process| process.owner())).collect()
+    pids().filter(is_ours).filter_map(Process::find).collect()
+}
+
+/// The processes that were started for this attempt by whatever means, as their environment says.
+#[cfg(target_os = "linux")]
+fn orphans(attempt: &Attempt) -> Vec<Process> {
+    let mark = format!("{ATTEMPT}={}", mark(attempt));
+    let is_ours = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    pids().filter(is_ours).filter_map(Process::find).collect()
+}
+
+#[cfg(target_os = "linux")]
+fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Elsewhere a supervisor's own watch over its run has to do.
 #[cfg(not(target_os = "linux"))]
-fn supervisors(_attempt: &Attempt) -> Vec<Owner> {
+fn supervisors(_attempt: &Attempt) -> Vec<Process> {
     Vec::new()
 }
 
-impl ExecLauncher {
-    /// Holds a file and has an agent write to it: that must fail, and leave nothing behind.
-    fn prove_enforcement(&self) -> Result<(), PortError> {
-        let pid = std::process::id();
-        let name = format!(".mala-self-test-{pid}");
-        let place = self.scope.root().join(&name);
-        let holder = AgentId::new(format!("self-test-holder-{pid}"))?;
-        let party = Party {
-            agent: holder.clone(),
-            owner: process::current(),
-            supervised: true,
-            issue: None,
-            run: None,
-        };
-        let mut store = Store::open(&self.scope)?;
-        let target = Target::File(Key::from_stored(name.into_bytes()));
-        let request = Request {
-            party,
-            wants: vec![Want { target, aliases: Vec::new(), mode: Mode::Exclusive }],
-            ttl: std::time::Duration::from_secs(60),
-            reason: Some("a test of enforcement".to_owned()),
-        };
-        if let Outcome::Refused(_) = store.reserve(&request)? {
-            return Err("a file that nobody knows could not be locked".into());
-        }
-        let writer = AgentId::new(format!("self-test-{pid}"))?;
-        let mut write = self.exec(&writer);
-        // It is nobody's work.
-        write.env("OTEL_SDK_DISABLED", "true");
-        write.arg("--").args(["sh", "-c", "echo x > \"$0\""]).arg(&place);
-        let status = write.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        let was_written = fs::remove_file(&place).is_ok();
-        store.release(&holder, &Which::All)?;
-        store.leave(&holder)?;
-        store.leave(&writer)?;
-        match status {
-            Ok(status) if !status.success() && !was_written => Ok(()),
-            Ok(_) => Err("an agent could write a file that another one holds".into()),
-            Err(error) => Err(format!("`mala exec` could not be started: {error}").into()),
-        }
-    }
+#[cfg(not(target_os = "linux"))]
+fn orphans(_attempt: &Attempt) -> Vec<Process> {
+    Vec::new()
 }

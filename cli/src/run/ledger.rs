@@ -9,20 +9,20 @@ use mala_core::issue::{AttemptState, BLOCKED};
 use mala_core::{AgentId, IssueId, Key, Mode, RunId, Scope, Target, Timestamp, Want};
 use mala_engine::ports::{
     Abandoned, Attempt, BeginError, ClaimAnswer, ClaimRequest, Contention, Detail, Ending, Finish, Held,
-    Ledger, PortError, Tries, Waited,
+    Interruption, Ledger, PortError, Tries, Unfinished, Waited,
 };
 use mala_engine::{Keeping, State};
 use mala_gate::Oid;
 use mala_store::{
-    End, EventFilter, EventKind, IssueError, JournalError, NewAttempt, Next, Outcome, Party, Progress,
-    Request, Store, StoreError, Tracker, process,
+    End, Event, EventFilter, EventKind, Extent, IssueError, JournalError, NewAttempt, Next, Outcome, Party,
+    Progress, Request, Store, StoreError, Tracker, process,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::health;
 use super::parking::{self, Parking};
 use super::source::mala as person;
 use super::waits;
-use crate::commands::status::warnings;
 use crate::context::open;
 use crate::error::CliError;
 
@@ -46,8 +46,8 @@ impl StoreLedger {
         self.store.lock().map_err(|_| "the store was left in the middle of something".into())
     }
 
-    /// What the last run was asked to do, if it did not come to its end.
-    pub(crate) fn unfinished(&self) -> Result<Option<Value>, CliError> {
+    /// What the last run was asked to do, if it was killed or stopped before its end.
+    pub(crate) fn last_wish(&self) -> Result<Option<Value>, CliError> {
         let mut store = self.store().map_err(CliError::failed)?;
         if store.current_run()?.is_some() {
             return Ok(None);
@@ -57,7 +57,9 @@ impl StoreLedger {
             store.events(&EventFilter { kind, limit: Some(1), ..EventFilter::default() })
         };
         let (started, ended) = (last(EventKind::RunStarted)?.pop(), last(EventKind::RunEnded)?.pop());
-        let has_ended = |run: &Option<String>| ended.as_ref().is_some_and(|ended| ended.run == *run);
+        let is_end =
+            |ended: &Event, run: &Option<String>| ended.run == *run && ended.detail["stopped"].is_null();
+        let has_ended = |run: &Option<String>| ended.as_ref().is_some_and(|ended| is_end(ended, run));
         Ok(started
             .filter(|started| !has_ended(&started.run))
             .map(|started| started.detail["options"].clone()))
@@ -86,8 +88,16 @@ impl Ledger for StoreLedger {
         }
     }
 
-    fn end_run(&self, run: &RunId, _summary: &Value) -> Result<(), PortError> {
-        Ok(self.store()?.end_run(run)?)
+    fn end_run(&self, run: &RunId, summary: &Value) -> Result<(), PortError> {
+        let count = |name: &str| summary[name].as_array().map_or(0, Vec::len);
+        let detail = json!({
+            "stopped": summary["stopped"], "attempts": count("attempts"), "left": count("left"),
+            "cost": summary["cost"], "tokens": summary["tokens"],
+        });
+        let mut store = self.store()?;
+        // What killed agents have left in queues.
+        store.sweep(Extent { keep_events_since: Timestamp::from_millis(0), foreign_locks: false })?;
+        Ok(store.end_run(run, &detail)?)
     }
 
     fn tries(&self, issue: &IssueId) -> Result<Tries, PortError> {
@@ -95,6 +105,7 @@ impl Ledger for StoreLedger {
         let ended = attempts
             .iter()
             .filter(|attempt| matches!(attempt.state, AttemptState::Done | AttemptState::HandedOver))
+            .filter(|attempt| interruption(attempt) != Some(Interruption::Stopped))
             .count();
         let next = attempts.iter().map(|attempt| attempt.number).max().unwrap_or(0) + 1;
         Ok(Tries { ended: u32::try_from(ended)?, next })
@@ -168,10 +179,13 @@ impl Ledger for StoreLedger {
     }
 
     fn advance(&self, attempt: &Attempt, from: State, to: State, detail: &Detail) -> Result<(), PortError> {
+        // The store knows no state for questions: an attempt that asks is retrying, with a question in its verdict.
+        let is_about_question = from == State::NeedsInput || to == State::NeedsInput;
+        let verdict = is_about_question.then(|| json!({ QUESTION: detail.question }));
+        let progress = Progress { session: detail.session.clone(), verdict, ..Progress::default() };
         if from == to {
-            return Ok(());
+            return Ok(self.store()?.keep(id(attempt)?, &progress)?);
         }
-        let progress = Progress { session: detail.session.clone(), ..Progress::default() };
         self.store()?.advance(id(attempt)?, state_to_store(from), state_to_store(to), &progress)?;
         Ok(())
     }
@@ -186,12 +200,12 @@ impl Ledger for StoreLedger {
             cost_micros: micros(finish.cost.unwrap_or(0.0)),
             tokens: finish.tokens,
         };
-        let progress = Progress {
-            session: None,
-            saved_ref: finish.saved_ref.clone(),
-            verdict: finish.verdict.clone(),
-            spend: Some(spend),
-        };
+        let mut verdict = finish.verdict.clone();
+        if let (Some(Value::Object(fields)), Some(interruption)) = (&mut verdict, finish.interruption) {
+            fields.insert(INTERRUPTED.to_owned(), json!(interruption));
+        }
+        let saved_ref = finish.saved_ref.clone();
+        let progress = Progress { session: None, saved_ref, verdict, spend: Some(spend) };
         let finish = mala_store::Finish { end, note: finish.note.clone(), progress };
         self.store()?.finish(id(attempt)?, &finish)?;
         Ok(())
@@ -242,6 +256,23 @@ impl Ledger for StoreLedger {
         Parking { scope: &self.scope, party, ttl, longest }.wait(&hangup)
     }
 
+    fn is_testing(&self, agent: &AgentId) -> Result<bool, PortError> {
+        let locks = self.store()?.locks()?;
+        Ok(locks.iter().any(|lock| lock.is_named() && lock.agent == *agent))
+    }
+
+    fn unfinished(&self, issue: &IssueId) -> Result<Option<Unfinished>, PortError> {
+        let attempts = self.store()?.attempts(issue)?;
+        // One that was given back untouched has left nothing.
+        let last = attempts.into_iter().rfind(|attempt| attempt.state != AttemptState::Ready);
+        let cut_off = last.filter(|attempt| interruption(attempt).is_some());
+        Ok(cut_off.map(|attempt| Unfinished {
+            agent: attempt.agent,
+            session: attempt.session,
+            saved_ref: attempt.saved_ref,
+        }))
+    }
+
     fn holders(&self, files: &[Want]) -> Result<Vec<Held>, PortError> {
         let mut store = self.store()?;
         let nobody = AgentId::new("nobody-in-particular")?;
@@ -255,6 +286,7 @@ impl Ledger for StoreLedger {
             let is = |kind: &str| kinds.iter().any(|known| known.as_str() == kind);
             u64::try_from(events.iter().filter(|event| is(&event.kind)).count()).unwrap_or(u64::MAX)
         };
+        let health = health::judge(store.status()?.health, &self.settings.health);
         Ok(Contention {
             lock_tries: count(&[
                 EventKind::LockAcquired,
@@ -264,7 +296,8 @@ impl Ledger for StoreLedger {
             ]),
             lock_waits: count(&[EventKind::WaitStarted]),
             refusals: count(&[EventKind::LockRefused]),
-            warnings: warnings(store.status()?.health, &self.settings.health),
+            warnings: health.iter().map(|warning| warning.text.clone()).collect(),
+            advice: health.iter().map(|warning| warning.advice).collect(),
         })
     }
 }
@@ -274,6 +307,28 @@ fn held(conflict: &mala_core::Conflict) -> Held {
         file: conflict.contended().to_string(),
         by: conflict.holder.agent.clone(),
         issue: conflict.holder.issue.clone(),
+    }
+}
+
+/// Where a verdict says what the agent wants to know.
+const QUESTION: &str = "question";
+
+/// What the agent of an attempt wants to know, while it waits for the answer.
+pub(crate) fn question(attempt: &mala_core::issue::Attempt) -> Option<&str> {
+    if attempt.state != AttemptState::Retrying {
+        return None;
+    }
+    attempt.verdict.as_ref()?[QUESTION].as_str()
+}
+
+/// Where a verdict says that its attempt was cut off.
+const INTERRUPTED: &str = "interrupted";
+
+/// What cut an attempt off, if something did.
+fn interruption(attempt: &mala_core::issue::Attempt) -> Option<Interruption> {
+    match attempt.verdict.as_ref()?[INTERRUPTED].as_str()? {
+        "stopped" => Some(Interruption::Stopped),
+        _ => Some(Interruption::Killed),
     }
 }
 
@@ -299,7 +354,7 @@ fn state_to_store(state: State) -> AttemptState {
         State::Claimed => AttemptState::Claimed,
         State::Running => AttemptState::Running,
         State::Gating => AttemptState::Gating,
-        State::Retrying => AttemptState::Retrying,
+        State::Retrying | State::NeedsInput => AttemptState::Retrying,
         State::Done => AttemptState::Done,
         State::HandedOver => AttemptState::HandedOver,
     }

@@ -1,27 +1,29 @@
 //! A run: the engine with everything it needs plugged in.
 
 mod gatekeeper;
+pub(crate) mod health;
 mod launcher;
-mod ledger;
+pub(crate) mod ledger;
 mod parking;
 mod profiles;
 mod prompts;
 mod pulse;
 mod report;
+mod self_test;
 pub(crate) mod source;
 mod trace;
 mod waits;
 
 use std::env;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mala_config::{Settings, user_file};
 use mala_core::{IssueId, Scope};
 use mala_engine::{Engine, EngineError, Keeping, Options, Plan, Ports, Reporter, Summary};
 use mala_gate::Repo;
-use mala_store::process::ProcessTable;
+use mala_store::process::{self, ProcessTable};
 
 use crate::background::{Background, Task};
 use crate::context::Context;
@@ -30,6 +32,7 @@ use gatekeeper::StoreGate;
 use launcher::ExecLauncher;
 use ledger::StoreLedger;
 use report::{Json, Live, Logged, Plain};
+use self_test::Hooked;
 use trace::Trace;
 
 /// How often a tracker is asked for new issues.
@@ -73,21 +76,23 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result
     let ledger = Arc::new(StoreLedger::open(scope, &settings, keeping)?);
     let mut wish = wish.clone();
     if wish.resume {
-        wish.take_up(ledger.unfinished()?)?;
+        wish.take_up(ledger.last_wish()?)?;
     }
     let repo = Repo::new(scope.clone());
     // What killed commits and tests left would be in everybody's way.
     mala_gate::commit::sweep(&repo, &ProcessTable)?;
     mala_gate::snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     let mala = env::current_exe()?;
+    let gate = StoreGate::new(scope, &settings)?;
+    let options = options(scope, &settings, &wish, keeping, &mala)?;
     let launcher = ExecLauncher {
         scope: scope.clone(),
         mala: mala.clone(),
         require_kernel: settings.enforcement.require_kernel,
         trace,
+        has_kernel: OnceLock::new(),
+        hooked: Hooked::of(profiles::in_use(&options.profiles)),
     };
-    let gate = StoreGate::new(scope, &settings)?;
-    let options = options(scope, &settings, &wish, keeping, &mala)?;
     let ports = Ports { ledger, source, launcher: Arc::new(launcher), gate: Arc::new(gate) };
     Ok(Engine::new(repo, options, ports))
 }
@@ -104,6 +109,7 @@ fn options(
     let state = scope.state_dir();
     let user = user_file(env::var_os("XDG_CONFIG_HOME").as_deref(), env::var_os("HOME").as_deref());
     Ok(Options {
+        owner: process::current(),
         max_agents: wish.max_agents.unwrap_or_else(|| usize::try_from(run.max_agents).unwrap_or(usize::MAX)),
         max_issues: wish.max_issues,
         issues: wish.issues.clone(),
@@ -111,6 +117,10 @@ fn options(
         timeout: wish.timeout,
         stagger: run.stagger,
         attempts: number(run.attempts),
+        retry_pause: run.retry_pause,
+        answer_wait: run.answer_wait,
+        resume: wish.resume,
+        mitigate: run.mitigate,
         gate_attempts: number(run.gate_attempts),
         budget: Some(run.budget).filter(|budget| *budget > 0.0),
         profiles: profiles::profiles(settings, wish.profile.clone())?,
@@ -143,7 +153,7 @@ impl Wish {
     /// Takes over what an unfinished run was asked to do; what was typed now counts more.
     fn take_up(&mut self, unfinished: Option<serde_json::Value>) -> Result<(), CliError> {
         let Some(options) = unfinished else {
-            return Err(CliError::refused("there is no run to go on with: none was killed")
+            return Err(CliError::refused("there is no run to go on with: none was killed or stopped")
                 .hint("start one: mala run"));
         };
         let ids = options["issues"].as_array().into_iter().flatten().filter_map(|id| id.as_str());

@@ -21,6 +21,15 @@ pub(crate) fn profiles(settings: &Settings, forced: Option<String>) -> Result<Pr
     Ok(Profiles { known, forced, default: settings.run.profile.clone() })
 }
 
+/// The profiles that issues can get: the one that was asked for, else the default and those that a label may call for.
+pub(crate) fn in_use(profiles: &Profiles) -> impl Iterator<Item = &Profile> {
+    let is_used = |profile: &&Profile| match &profiles.forced {
+        Some(name) => profile.name == *name,
+        None => profile.name == profiles.default || !profile.labels.is_empty(),
+    };
+    profiles.known.iter().map(|(profile, _)| profile).filter(is_used)
+}
+
 fn profile(table: &AgentTable, known: &[(Profile, Limits)]) -> Result<Profile, CliError> {
     let named = |name: &str| known.iter().map(|(profile, _)| profile).find(|profile| profile.name == name);
     let kind = table.kind.map(kind).or_else(|| named(&table.name).map(|profile| profile.kind));

@@ -6,27 +6,27 @@ use mala_core::Timestamp;
 use mala_store::{Event, EventKind};
 
 /// Everything that ends a wait.
-const ENDS: &[EventKind] = &[
-    EventKind::LockAcquired,
-    EventKind::LockUpgraded,
-    EventKind::WaitTimedOut,
-    EventKind::WaitAbandoned,
-    EventKind::WaitRefused,
-];
+const ENDS: &[EventKind] =
+    &[EventKind::LockAcquired, EventKind::LockUpgraded, EventKind::WaitTimedOut, EventKind::WaitAbandoned];
 
 /// How much of the time from `since` to `now` the agent of `events`, oldest first, has spent waiting. Waits of several of
 /// its processes at once count once.
 pub(super) fn waited(events: &[Event], since: Timestamp, now: Timestamp) -> Duration {
     let mut total = Duration::ZERO;
+    let mut open: Vec<&Event> = Vec::new();
     let mut begun: Option<Timestamp> = None;
     let mut add = |from: Timestamp, to: Timestamp| total += to.since(from.max(since));
     for event in events {
         if event.kind == EventKind::WaitStarted.as_str() {
             begun = begun.or(Some(event.at));
-        } else if is_end(event)
-            && let Some(from) = begun.take()
+            open.push(event);
+        } else if let Some(place) =
+            is_end(event).then(|| open.iter().position(|start| ends(event, start))).flatten()
         {
-            add(from, event.at);
+            open.remove(place);
+            if let Some(from) = begun.take_if(|_| open.is_empty()) {
+                add(from, event.at);
+            }
         }
     }
     if let Some(from) = begun {
@@ -42,6 +42,15 @@ fn is_end(event: &Event) -> bool {
     ENDS.iter().any(is) && (event.kind != EventKind::LockAcquired.as_str() || waited(event))
 }
 
+/// True if `end` is about the wait that `start` began: it names the same place in the queue, or the lock that was waited
+/// for has come.
+fn ends(end: &Event, start: &Event) -> bool {
+    match &end.detail["waiter"] {
+        serde_json::Value::Null => end.path == start.path,
+        waiter => *waiter == start.detail["waiter"],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -49,6 +58,10 @@ mod tests {
     use super::*;
 
     fn event(seconds: i64, kind: EventKind, waited: Option<u64>) -> Event {
+        about("a", seconds, kind, waited)
+    }
+
+    fn about(path: &str, seconds: i64, kind: EventKind, waited: Option<u64>) -> Event {
         Event {
             seq: seconds,
             at: at(seconds),
@@ -57,7 +70,7 @@ mod tests {
             issue: None,
             run: None,
             lock: None,
-            path: None,
+            path: Some(path.to_owned()),
             target: None,
             detail: json!({ "waited_ms": waited }),
         }
@@ -74,7 +87,6 @@ mod tests {
             event(12, EventKind::LockAcquired, None),
             event(15, EventKind::LockAcquired, Some(5000)),
             event(20, EventKind::WaitStarted, None),
-            event(21, EventKind::WaitStarted, None),
             event(26, EventKind::WaitTimedOut, None),
             event(40, EventKind::WaitStarted, None),
         ];
@@ -82,5 +94,17 @@ mod tests {
         assert_eq!(seconds(0, 50), 5 + 6 + 10);
         assert_eq!(seconds(13, 50), 2 + 6 + 10, "only what lies behind the moment");
         assert_eq!(waited(&events[..3], at(16), at(50)), Duration::ZERO);
+    }
+
+    #[test]
+    fn waits_of_several_processes_at_once_count_once_and_until_the_last_has_ended() {
+        let events = [
+            about("a", 10, EventKind::WaitStarted, None),
+            about("b", 12, EventKind::WaitStarted, None),
+            about("a", 14, EventKind::LockAcquired, Some(4000)),
+            about("b", 20, EventKind::LockAcquired, Some(8000)),
+            about("b", 21, EventKind::LockAcquired, Some(1)),
+        ];
+        assert_eq!(waited(&events, at(0), at(50)), Duration::from_secs(10));
     }
 }

@@ -8,19 +8,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use mala_agents::start::Profile;
 use mala_core::claim::Reading;
-use mala_core::{AgentId, Issue, IssueId, Key, Mode, RunId, Want};
+use mala_core::{AgentId, Issue, IssueId, Key, Mode, Owner, RunId, Target, Want};
 use mala_gate::git::Content;
 use mala_gate::{Repo, RepoPath};
 use mala_issues::{ClaimAnswer as TrackerAnswer, IssueSource};
 
+use crate::State;
 use crate::options::Keeping;
 use crate::ports::{
     Attempt, ClaimAnswer, ClaimRequest, Gatekeeper, Held, Judgement, Launcher, Ledger, PortError,
 };
-use crate::salvage::{self, Before};
+use crate::salvage::{self, Before, SavedRef};
 
-pub(crate) use ending::{Given, Handed};
+pub(crate) use ending::{Cause, Given, Handed};
 
 /// Does the blocking work of a run.
 #[derive(Clone)]
@@ -30,21 +32,51 @@ pub(crate) struct Clerk {
     pub(crate) launcher: Arc<dyn Launcher>,
     pub(crate) gate: Arc<dyn Gatekeeper>,
     pub(crate) repo: Repo,
+    /// The process that does it.
+    pub(crate) owner: Owner,
     pub(crate) keeping: Keeping,
     /// Attempts before an issue is left to a person.
     pub(crate) attempts: u32,
+    /// Attempts that were cut off are gone on with.
+    pub(crate) resumes: bool,
 }
 
 /// What a claim came to.
 #[derive(Debug)]
 pub(crate) enum Claimed {
-    /// With the issue as it is now.
-    Yes(Attempt, Box<Issue>),
+    Yes(Box<Taken>),
     /// Somebody else has it, or it is closed.
     Gone(String),
     FilesHeld(Vec<Held>),
     /// It was tried often enough.
     TooOften(u32),
+}
+
+/// An issue that is ours.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) attempt: Attempt,
+    /// As it is now.
+    pub(crate) issue: Issue,
+    pub(crate) left: Option<Continuation>,
+}
+
+/// What an attempt left that was cut off, for the next one to go on with.
+#[derive(Debug, Clone)]
+pub(crate) struct Continuation {
+    agent: AgentId,
+    session: Option<String>,
+    pub(crate) saved: Option<SavedRef>,
+    /// The saved work is back in the checkout.
+    pub(crate) is_in_place: bool,
+}
+
+impl Continuation {
+    /// The conversation to go on with, if an agent of this profile had it.
+    pub(crate) fn session_for(&self, profile: &Profile) -> Option<String> {
+        let is_same = self.agent.as_str().starts_with(&format!("{}-", profile.name));
+        self.session.clone().filter(|_| is_same && profile.kind.has_sessions())
+    }
 }
 
 /// What must change between two rounds of the gate for it to be worth a third: what fails, and the agent's own work.
@@ -90,11 +122,16 @@ impl Clerk {
         if is_asked_for && self.keeping == Keeping::Ledger {
             self.ledger.unblock(&issue.id)?;
         }
+        let mut left = self.left_over(&issue.id)?;
+        let mut files = self.hints(&issue).0;
+        if let Some(saved) = left.as_ref().and_then(|left| left.saved.as_ref()) {
+            files.extend(self.wants(&saved.files(&self.repo)?));
+        }
         let request = ClaimRequest {
             run: run.clone(),
             issue: issue.id.clone(),
             agent: agent_name(profile, &issue.id, tries.next),
-            files: self.hints(&issue).0,
+            files,
             head: self.repo.resolve("HEAD")?,
         };
         let attempt = match self.ledger.claim(&request)? {
@@ -102,14 +139,62 @@ impl Clerk {
             ClaimAnswer::Taken { by } => return Ok(Claimed::Gone(format!("{by} works on it"))),
             ClaimAnswer::FilesHeld(held) => return Ok(Claimed::FilesHeld(held)),
         };
-        if self.keeping == Keeping::Tracker
-            && let TrackerAnswer::AlreadyTaken { by } = self.source.claim(&issue.id, &attempt.agent)?
-        {
-            let why = format!("{by} works on it");
-            self.ledger.put_back(&attempt, &why)?;
-            return Ok(Claimed::Gone(why));
+        if self.keeping == Keeping::Tracker {
+            match self.source.claim(&issue.id, &attempt.agent) {
+                Ok(TrackerAnswer::Claimed) => {}
+                Ok(TrackerAnswer::AlreadyTaken { by }) => {
+                    let why = format!("{by} works on it");
+                    self.ledger.put_back(&attempt, &why)?;
+                    return Ok(Claimed::Gone(why));
+                }
+                Err(error) => {
+                    // It may have claimed it all the same, and failed to say so.
+                    let _ = self.source.release(&issue.id, &attempt.agent);
+                    self.ledger.put_back(&attempt, "the tracker failed")?;
+                    return Err(error.into());
+                }
+            }
         }
-        Ok(Claimed::Yes(attempt, Box::new(issue)))
+        if let Some(left) = &mut left
+            && let Some(saved) = &left.saved
+        {
+            left.is_in_place = salvage::put_in_place(&self.repo, saved)?;
+        }
+        Ok(Claimed::Yes(Box::new(Taken { attempt, issue, left })))
+    }
+
+    /// What the last attempt at the issue left, if it was cut off and this run goes on with such.
+    fn left_over(&self, issue: &IssueId) -> Result<Option<Continuation>, PortError> {
+        let Some(left) = self.resumes.then(|| self.ledger.unfinished(issue)).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let saved = match left.saved_ref {
+            Some(name) => self.repo.resolve(&name)?.map(|commit| SavedRef { name, commit }),
+            None => None,
+        };
+        Ok(Some(Continuation { agent: left.agent, session: left.session, saved, is_in_place: false }))
+    }
+
+    fn wants(&self, files: &BTreeSet<RepoPath>) -> Vec<Want> {
+        let want = |path: &RepoPath| Want {
+            target: Target::File(self.repo.key(path)),
+            aliases: Vec::new(),
+            mode: Mode::Exclusive,
+        };
+        files.iter().map(want).collect()
+    }
+
+    /// What is written on the issue by others than its agents' runs.
+    pub(crate) fn notes(&self, issue: &IssueId) -> Result<Vec<String>, PortError> {
+        Ok(self.source.show(issue)?.notes.into_iter().map(|note| note.text).collect())
+    }
+
+    /// Undoes a claim that is not to be begun after all. Work that was put in place for it is saved again.
+    pub(crate) fn undo(&self, attempt: &Attempt, why: &str) -> Result<(), PortError> {
+        if self.own_dirty_files(attempt)?.is_empty() {
+            return self.put_back(attempt, why);
+        }
+        self.hand_over(&Given::cut_off(attempt.clone(), State::Claimed, why, Cause::Stopped)).map(|_| ())
     }
 
     /// Undoes a claim that came to nothing.

@@ -3,11 +3,13 @@
 //! Sessions, timers, signals and blocking work send messages; the dispatcher takes them one by one, decides, writes the
 //! step to the ledger, tells the reporter, and only then acts. Nothing else changes a job.
 
+mod asking;
 mod ending;
 mod feed;
 mod job;
 mod launch;
 mod parked;
+mod rests;
 mod signs;
 mod stop;
 
@@ -23,7 +25,7 @@ use crate::clerk::{Claimed, Clerk, Fingerprint, Handed};
 use crate::error::EngineError;
 use crate::event::{Event, Reporter};
 use crate::options::Options;
-use crate::ports::{Attempt, Detail, Held, Judgement, PortError, Waited};
+use crate::ports::{Attempt, Contention, Detail, Held, Judgement, PortError, Waited};
 use crate::queue::{Candidate, Queue};
 use crate::session::Sign;
 use crate::summary::{AttemptSummary, Left, Summary};
@@ -51,6 +53,9 @@ enum News {
     Ended(IssueId, Result<Handed, PortError>),
     PutBack(IssueId, Result<(), PortError>),
     Unparked(IssueId, Vec<Held>, Result<Waited, PortError>),
+    Notes(IssueId, Result<Vec<String>, PortError>),
+    Health(Result<Contention, PortError>),
+    Kept(Result<(), PortError>),
 }
 
 pub(crate) struct Dispatcher {
@@ -69,6 +74,13 @@ pub(crate) struct Dispatcher {
     feed: Feed,
     /// No agent starts before this.
     next_start: Instant,
+    /// No agent of these profiles starts before this, for this reason.
+    limited: HashMap<String, (Instant, String)>,
+    /// Issues that are not begun before this.
+    rests: HashMap<IssueId, Instant>,
+    max_agents: usize,
+    /// Agents are told to test in snapshots.
+    isolates_tests: bool,
     begun: HashSet<IssueId>,
     attempts: Vec<AttemptSummary>,
     left: BTreeMap<IssueId, String>,
@@ -80,6 +92,7 @@ impl Dispatcher {
     pub(crate) fn new(clerk: Clerk, options: Arc<Options>, run: RunId, reporter: Box<dyn Reporter>) -> Self {
         // Replaced when the loop begins; until then nobody sends anything.
         let (signs, news) = (mpsc::channel(1).0, mpsc::unbounded_channel().0);
+        let max_agents = options.max_agents;
         Self {
             queue: Queue::new(&options.issues),
             clerk,
@@ -94,6 +107,10 @@ impl Dispatcher {
             stopping: Stopping::No,
             feed: Feed::default(),
             next_start: Instant::now(),
+            limited: HashMap::new(),
+            rests: HashMap::new(),
+            max_agents,
+            isolates_tests: false,
             begun: HashSet::new(),
             attempts: Vec::new(),
             left: BTreeMap::new(),
@@ -113,6 +130,7 @@ impl Dispatcher {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.ask_for_issues();
+        self.ask_for_health();
         while !self.is_over() {
             tokio::select! {
                 biased;
@@ -131,11 +149,13 @@ impl Dispatcher {
     async fn finish_up(mut self) -> Result<(Summary, Box<dyn Reporter>, bool), EngineError> {
         let is_left_open = !self.jobs.is_empty() || !self.claiming.is_empty();
         // Dropping a session kills it; what it left is for the next start.
-        self.jobs.clear();
+        let under_way: Vec<IssueId> = self.jobs.drain().map(|(id, _)| id).collect();
         if let Some(error) = self.fatal.take() {
             return Err(error);
         }
-        let summary = self.summary().await;
+        let mut summary = self.summary().await;
+        let why = "it was under way; the next start hands it over";
+        summary.left.extend(under_way.into_iter().map(|issue| Left { issue, why: why.to_owned() }));
         Ok((summary, self.reporter, is_left_open))
     }
 
@@ -143,7 +163,9 @@ impl Dispatcher {
     fn fill(&mut self) {
         while self.has_room() && Instant::now() >= self.next_start {
             let Some(candidate) = self.queue.take_next() else { return };
-            self.claim(&candidate);
+            if !self.is_limited(&candidate) {
+                self.claim(&candidate);
+            }
         }
     }
 
@@ -189,6 +211,13 @@ impl Dispatcher {
             News::Judged(id, judged) => self.on_judged(&id, judged).await,
             News::Ended(id, ended) => self.on_ended_attempt(&id, ended),
             News::Unparked(id, awaited, waited) => self.on_unparked(&id, &awaited, waited).await,
+            News::Notes(id, notes) => self.on_notes(&id, notes).await,
+            News::Health(Ok(contention)) => self.mitigate(&contention),
+            // It is looked at again when the next attempt ends.
+            News::Health(Err(_)) | News::Kept(Ok(())) => {}
+            News::Kept(Err(error)) => {
+                self.warn(&format!("a session could not be written down: {}", causes(&*error)));
+            }
             News::PutBack(id, done) => {
                 self.claiming.remove(&id);
                 if let Err(source) = done {
@@ -200,14 +229,15 @@ impl Dispatcher {
 
     async fn on_claimed(&mut self, id: IssueId, claimed: Result<Claimed, PortError>) {
         match claimed {
-            Ok(Claimed::Yes(attempt, issue)) if self.stopping == Stopping::No => {
+            Ok(Claimed::Yes(taken)) if self.stopping == Stopping::No => {
                 self.claiming.remove(&id);
-                self.begin(attempt, *issue).await;
+                self.begin(*taken).await;
             }
-            Ok(Claimed::Yes(attempt, _)) => {
+            Ok(Claimed::Yes(taken)) => {
+                let attempt = taken.attempt;
                 let (clerk, why) = (self.clerk.clone(), self.stopping.reason().to_owned());
                 self.queue.put_back(&id);
-                self.background(move || clerk.put_back(&attempt, &why), |done| News::PutBack(id, done));
+                self.background(move || clerk.undo(&attempt, &why), |done| News::PutBack(id, done));
             }
             Ok(Claimed::Gone(why)) => self.leave(&id, &why),
             Ok(Claimed::TooOften(times)) => {
@@ -250,7 +280,7 @@ impl Dispatcher {
     /// True if an issue may be given out at this moment.
     fn has_room(&self) -> bool {
         self.may_begin_more()
-            && self.jobs.len() + self.claiming.len() < self.options.max_agents
+            && self.jobs.len() + self.claiming.len() < self.max_agents
             && !self.feed.is_about_to_answer()
     }
 
@@ -268,7 +298,8 @@ impl Dispatcher {
         if !self.may_begin_more() {
             return true;
         }
-        self.queue.peek().is_none() && self.feed.is_up_to_date() && !self.options.watch
+        let is_idle = self.queue.peek().is_none() && !self.queue.has_resting();
+        is_idle && self.feed.is_up_to_date() && !self.options.watch
     }
 
     /// Writes a step to the ledger and takes it. Nothing may be done on the strength of a step before this returned true.
@@ -345,6 +376,7 @@ impl Dispatcher {
             run: self.run.clone(),
             started_at: self.started_at,
             ended_at: Timestamp::now(),
+            stopped: (self.stopping != Stopping::No).then(|| self.stopping.reason().to_owned()),
             left: std::mem::take(&mut self.left)
                 .into_iter()
                 .map(|(issue, why)| Left { issue, why })

@@ -48,7 +48,9 @@ impl Engine {
     pub fn new(repo: Repo, options: Options, ports: Ports) -> Self {
         let Ports { ledger, source, launcher, gate } = ports;
         let (keeping, attempts) = (options.keeping, options.attempts);
-        let clerk = Clerk { ledger, source, launcher, gate, repo, keeping, attempts };
+        let owner = options.owner.clone();
+        let resumes = options.resume;
+        let clerk = Clerk { ledger, source, launcher, gate, repo, owner, keeping, attempts, resumes };
         Self { clerk, options: Arc::new(options) }
     }
 
@@ -64,7 +66,7 @@ impl Engine {
         clerk.launcher.self_test().map_err(EngineError::SelfTest)?;
         let run = clerk.ledger.begin_run(&describe(&options))?;
         let port = |what| move |source| EngineError::Port { what, source };
-        let recovered = clerk.recover().map_err(port("make good what an earlier run left"))?;
+        let recovered = clerk.recover(&run).map_err(port("make good what an earlier run left"))?;
         let before = Before::record(&clerk.repo, &run).map_err(EngineError::Before)?;
         let now = Timestamp::now();
         reporter.report(now, &Event::RunStarted { run: run.clone(), max_agents: options.max_agents });

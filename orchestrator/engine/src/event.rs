@@ -72,6 +72,32 @@ pub enum Event {
         issue: IssueId,
         agent: AgentId,
     },
+    /// The agent has ended its turn with a question. A note on the issue is the answer; without one the agent has to
+    /// decide itself.
+    NeedsInput {
+        issue: IssueId,
+        agent: AgentId,
+        question: String,
+        until: Timestamp,
+    },
+    /// The session goes on after its question; without an answer if nobody gave one.
+    Answered {
+        issue: IssueId,
+        agent: AgentId,
+        answer: Option<String>,
+    },
+    /// The agent was silent for too long: it is told so, once.
+    Nudged {
+        issue: IssueId,
+        agent: AgentId,
+        why: String,
+    },
+    /// It is not begun before this moment.
+    Resting {
+        issue: IssueId,
+        why: String,
+        until: Timestamp,
+    },
     /// The gate did not pass. `is_sent_back`: the agent is told and goes on; otherwise the attempt ends.
     Rejected {
         issue: IssueId,

@@ -4,13 +4,16 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use thiserror::Error;
 
 /// How long to wait for another git command that holds one of git's lock files.
@@ -23,7 +26,12 @@ pub enum GitError {
     Start(#[source] io::Error),
     #[error("`git {command}` failed: {said}")]
     Failed { command: String, said: String },
+    #[error("`git {command}` was killed {times} times")]
+    Killed { command: String, times: u32 },
 }
+
+/// A git that somebody kills is started again this often.
+const STARTS: u32 = 4;
 
 /// Who saved work is from, for repositories where nobody has said who commits.
 const IDENTITY: [(&str, &str); 4] = [
@@ -38,16 +46,22 @@ const IDENTITY: [(&str, &str); 4] = [
 pub(crate) struct Git<'a> {
     root: &'a Path,
     index: Option<&'a Path>,
+    turn: Option<&'a File>,
 }
 
 impl<'a> Git<'a> {
     pub(crate) fn at(root: &'a Path) -> Self {
-        Self { root, index: None }
+        Self { root, index: None, turn: None }
     }
 
     /// With an index of its own instead of the checkout's.
     pub(crate) fn with_index(root: &'a Path, index: &'a Path) -> Self {
-        Self { root, index: Some(index) }
+        Self { root, index: Some(index), turn: None }
+    }
+
+    /// In somebody's turn, which does not end before this git has: it inherits the locked file in place of its input.
+    pub(crate) fn in_turn(root: &'a Path, turn: &'a File) -> Self {
+        Self { root, index: None, turn: Some(turn) }
     }
 
     /// What it wrote, without the line's end.
@@ -56,9 +70,11 @@ impl<'a> Git<'a> {
         Ok(String::from_utf8_lossy(&output).trim_end_matches('\n').to_owned())
     }
 
-    /// Runs it; waits for its turn where another git command holds a lock file.
+    /// Runs it; waits for its turn where another git command holds a lock file, and starts again what somebody killed:
+    /// every command here may be repeated.
     pub(crate) fn run(&self, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
         let deadline = Instant::now() + PATIENCE;
+        let mut killed = 0;
         loop {
             match self.try_once(args, input) {
                 Err(GitError::Failed { said, .. })
@@ -66,13 +82,34 @@ impl<'a> Git<'a> {
                 {
                     thread::sleep(PAUSE);
                 }
+                Err(GitError::Killed { .. }) if killed + 1 < STARTS => {
+                    killed += 1;
+                    self.unlock_private_index();
+                }
+                Err(GitError::Killed { command, .. }) => {
+                    return Err(GitError::Killed { command, times: killed + 1 });
+                }
                 done => return done,
             }
         }
     }
 
+    /// Nobody else knows the private index, so its lock is the dead one's.
+    fn unlock_private_index(&self) {
+        if let Some(index) = self.index {
+            let mut lock = index.as_os_str().to_owned();
+            lock.push(".lock");
+            // There may be none.
+            let _ = std::fs::remove_file(lock);
+        }
+    }
+
     fn try_once(&self, args: &[&str], input: &[u8]) -> Result<Vec<u8>, GitError> {
-        let mut child = self.command(args).spawn().map_err(GitError::Start)?;
+        let mut command = self.command(args);
+        if let Some(turn) = self.turn {
+            command.stdin(turn.try_clone().map_err(GitError::Start)?);
+        }
+        let mut child = command.spawn().map_err(GitError::Start)?;
         let stdin = child.stdin.take();
         let output = thread::scope(|scope| {
             // Beside the reading, or both sides could wait for room in a full pipe.
@@ -87,6 +124,9 @@ impl<'a> Git<'a> {
         .map_err(GitError::Start)?;
         if output.status.success() {
             return Ok(output.stdout);
+        }
+        if output.status.signal() == Some(Signal::SIGKILL as i32) {
+            return Err(GitError::Killed { command: args.join(" "), times: 1 });
         }
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         let said = if said.is_empty() { output.status.to_string() } else { said };
@@ -103,7 +143,8 @@ impl<'a> Git<'a> {
         if let Some(index) = self.index {
             command.env("GIT_INDEX_FILE", index);
         }
-        command.current_dir(self.root);
+        // A Ctrl-C on the terminal is for the engine, which decides what is still to be saved.
+        command.current_dir(self.root).process_group(0);
         // Nothing that a repository configures may run a program here, except the filters its files need.
         command.args(["--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

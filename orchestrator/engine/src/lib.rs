@@ -29,6 +29,7 @@ mod options;
 mod plan;
 pub mod ports;
 mod prompt;
+mod question;
 pub mod queue;
 pub mod range;
 pub mod salvage;

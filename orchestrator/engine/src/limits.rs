@@ -15,9 +15,28 @@ pub struct Limits {
     pub cost: Option<f64>,
 }
 
-/// A limit that was reached, as the end of a sentence.
+/// A limit that was reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reached(pub String);
+pub struct Reached {
+    pub limit: Limit,
+    /// As the end of a sentence.
+    pub reason: String,
+}
+
+/// Which limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    Idle,
+    Total,
+    Turns,
+    Cost,
+}
+
+impl Limit {
+    fn reached(self, reason: String) -> Option<Reached> {
+        Some(Reached { limit: self, reason })
+    }
+}
 
 /// What one attempt has taken so far, over all of its processes.
 #[derive(Debug, Clone)]
@@ -81,11 +100,11 @@ impl Meter {
     pub fn spent(&self, limits: &Limits) -> Option<Reached> {
         let usage = self.usage();
         if let Some(limit) = limits.turns.filter(|limit| usage.turns > *limit) {
-            return Some(Reached(format!("it took more than {limit} turns")));
+            return Limit::Turns.reached(format!("it took more than {limit} turns"));
         }
         let cost = usage.cost.unwrap_or(0.0);
         let limit = limits.cost.filter(|limit| cost > *limit)?;
-        Some(Reached(format!("it cost ${cost:.2}, more than ${limit:.2}")))
+        Limit::Cost.reached(format!("it cost ${cost:.2}, more than ${limit:.2}"))
     }
 
     /// The limit that time has reached. `waited` tells how much of the time since some moment was spent waiting; it is
@@ -101,10 +120,10 @@ impl Meter {
         };
         let worked = now.since(self.started).saturating_sub(self.paused);
         if let Some(limit) = limits.total.filter(|limit| is_over(worked, self.started, limit)) {
-            return Some(Reached(format!("it worked for more than {}", span(limit))));
+            return Limit::Total.reached(format!("it worked for more than {}", span(limit)));
         }
         let limit = limits.idle.filter(|limit| is_over(now.since(self.last_sign), self.last_sign, limit))?;
-        Some(Reached(format!("it was silent for more than {}", span(limit))))
+        Limit::Idle.reached(format!("it was silent for more than {}", span(limit)))
     }
 }
 
@@ -142,7 +161,8 @@ mod tests {
         meter.sign_of_life(at(50));
         meter.set_usage(usage(10, 2.0));
         let none = Limits::default();
-        let timed_out = |limits: &Limits| meter.timed_out(limits, at(100), NEVER).map(|reached| reached.0);
+        let timed_out =
+            |limits: &Limits| meter.timed_out(limits, at(100), NEVER).map(|reached| reached.reason);
         assert_eq!((timed_out(&none), meter.spent(&none)), (None, None));
         assert_eq!(timed_out(&Limits { idle: seconds(50), total: seconds(100), ..none }), None, "not before");
         assert_eq!(
@@ -150,7 +170,7 @@ mod tests {
             "it was silent for more than 49s"
         );
         assert_eq!(timed_out(&Limits { total: seconds(60), ..none }).unwrap(), "it worked for more than 1m");
-        let spent = |limits: Limits| meter.spent(&limits).map(|reached| reached.0);
+        let spent = |limits: Limits| meter.spent(&limits).map(|reached| reached.reason);
         assert_eq!(spent(Limits { turns: Some(10), cost: Some(2.0), ..none }), None);
         assert_eq!(spent(Limits { turns: Some(9), ..none }).unwrap(), "it took more than 9 turns");
         assert_eq!(spent(Limits { cost: Some(1.5), ..none }).unwrap(), "it cost $2.00, more than $1.50");

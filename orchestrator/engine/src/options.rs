@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use mala_agents::start::Profile;
 use mala_agents::start::prompt::{Template, Which};
-use mala_core::{Issue, IssueId};
+use mala_core::{Issue, IssueId, Owner};
 use mala_gate::rules::IssuePattern;
 
 use crate::limits::Limits;
 
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The process that runs it.
+    pub owner: Owner,
     pub max_agents: usize,
     /// Issues to begin at most.
     pub max_issues: Option<usize>,
@@ -24,6 +26,14 @@ pub struct Options {
     pub stagger: Duration,
     /// Attempts at an issue, over all runs, before it is left to a person.
     pub attempts: u32,
+    /// Before an issue whose agent failed is tried again; longer each time.
+    pub retry_pause: Duration,
+    /// How long a question of an agent waits for an answer.
+    pub answer_wait: Duration,
+    /// Go on where attempts were interrupted: with their sessions, and with their work in its place.
+    pub resume: bool,
+    /// Do what health warnings advise.
+    pub mitigate: bool,
     /// How often the gate sends an agent back.
     pub gate_attempts: u32,
     /// Dollars for the whole run.

@@ -3,6 +3,7 @@
 //! Every port may block; the engine calls them away from the thread that keeps order. Every change of a [`Ledger`] is
 //! one transaction that may be repeated.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::PipeReader;
 use std::process::Command;
@@ -47,7 +48,7 @@ pub enum BeginError {
 /// What was tried at an issue so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tries {
-    /// Attempts that came to an end, good or bad.
+    /// Attempts that came to an end, good or bad, and were not just stopped.
     pub ended: u32,
     /// The number that the next attempt gets.
     pub next: u32,
@@ -89,6 +90,9 @@ pub struct Detail {
     /// The client's own name for the conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// What the agent wants to know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<String>,
 }
 
 /// How an attempt ended.
@@ -102,6 +106,27 @@ pub struct Finish {
     pub cost: Option<f64>,
     pub tokens: u64,
     pub verdict: Option<Value>,
+    /// Set if the attempt did not fail but was cut off.
+    pub interruption: Option<Interruption>,
+}
+
+/// What cut an attempt off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interruption {
+    /// Somebody stopped the run. The attempt does not count.
+    Stopped,
+    /// The run was killed. It counts, or an issue that kills its run would be tried for ever.
+    Killed,
+}
+
+/// What an attempt left that was cut off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    pub agent: AgentId,
+    /// The client's own name for the conversation.
+    pub session: Option<String>,
+    pub saved_ref: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,6 +162,18 @@ pub struct Contention {
     pub lock_waits: u64,
     pub refusals: u64,
     pub warnings: Vec<String>,
+    /// What would help.
+    pub advice: BTreeSet<Advice>,
+}
+
+/// What helps agents that get in each other's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advice {
+    /// They wait for files: one agent at a time.
+    Sequential,
+    /// They wait for their turn to test: tests in snapshots need none.
+    IsolatedTests,
 }
 
 /// The journal of runs and the locks of their agents.
@@ -158,7 +195,7 @@ pub trait Ledger: Send + Sync {
     /// Undoes a claim as if it had not been: no attempt is counted.
     fn put_back(&self, attempt: &Attempt, why: &str) -> Result<(), PortError>;
 
-    /// Writes a step down, if the attempt still is where `from` says.
+    /// Writes a step down, if the attempt still is where `from` says. If `to` is the same, only the detail is.
     fn advance(&self, attempt: &Attempt, from: State, to: State, detail: &Detail) -> Result<(), PortError>;
 
     /// Ends the attempt: note, state of the issue, release of every lock and the event are one transaction.
@@ -180,6 +217,12 @@ pub trait Ledger: Send + Sync {
     /// Waits until the attempt's agent holds everything it has asked for, or until the other end of `hangup` is closed.
     fn wait_for_asked(&self, attempt: &Attempt, hangup: PipeReader) -> Result<Waited, PortError>;
 
+    /// True while the agent has its turn to test. Such a command may be silent for long.
+    fn is_testing(&self, agent: &AgentId) -> Result<bool, PortError>;
+
+    /// What the last attempt at the issue left, if it was cut off.
+    fn unfinished(&self, issue: &IssueId) -> Result<Option<Unfinished>, PortError>;
+
     /// Who holds something that `files` would need.
     fn holders(&self, files: &[Want]) -> Result<Vec<Held>, PortError>;
 
@@ -191,7 +234,12 @@ pub trait Launcher: Send + Sync {
     /// The command that runs `spec` for this attempt, under enforcement. It ends when this process does.
     fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Result<Command, PortError>;
 
-    /// Kills whatever still runs for an attempt whose run is gone, and waits until it has ended.
+    /// True if all that an agent has started ends with the command, however that ends. Else it is at least in one process
+    /// group.
+    fn keeps_trees(&self) -> bool;
+
+    /// Kills whatever still runs for an attempt, and waits until it has ended. For one whose run is gone, or whose command
+    /// was killed: then its tree may take a moment longer.
     fn reap(&self, attempt: &Attempt) -> Result<(), PortError>;
 
     /// Removes files that killed processes of agents have left behind.

@@ -6,6 +6,7 @@ use std::path::Path;
 use mala_agents::start::prompt::section;
 use mala_core::{Issue, Note};
 
+use crate::clerk::Continuation;
 use crate::note::write_check;
 use crate::options::Options;
 use crate::ports::{Attempt, Judgement};
@@ -13,13 +14,28 @@ use crate::ports::{Attempt, Judgement};
 /// The most that notes may take up; of longer ones, the newest.
 const LONGEST_NOTES: usize = 48 * 1024;
 
+/// How agents are to run tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tests {
+    /// In the checkout, one after the other.
+    InTurn,
+    /// In snapshots, because turns take too long.
+    Isolated,
+}
+
 /// Begins an attempt: the issue, what earlier attempts left, and the rules.
-pub(crate) fn task(options: &Options, root: &Path, issue: &Issue, attempt: &Attempt) -> String {
+pub(crate) fn task(options: &Options, root: &Path, issue: &Issue, attempt: &Attempt, tests: Tests) -> String {
+    let isolated = match tests {
+        Tests::InTurn => "",
+        Tests::Isolated => {
+            " Turns to test take long here: run tests with `mala test --isolated -- COMMAND`, which waits for nobody."
+        }
+    };
     let required = match options.required.as_slice() {
         [] => String::new(),
         commands => {
             let list: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
-            format!(" Required before a commit counts: {}.", list.join(", "))
+            format!(" Required before a commit counts: {}.{isolated}", list.join(", "))
         }
     };
     let files = match issue.files.as_slice() {
@@ -38,6 +54,7 @@ pub(crate) fn task(options: &Options, root: &Path, issue: &Issue, attempt: &Atte
         ("root", &root.display().to_string()),
         ("mark", &options.mark.token(&issue.id)),
         ("required", &required),
+        ("mala", &options.mala),
     ])
 }
 
@@ -60,6 +77,37 @@ pub(crate) fn retry(options: &Options, issue: &Issue, judgement: &Judgement, rou
 /// Goes on after a pause.
 pub(crate) fn resume(options: &Options, issue: &Issue, why: &str) -> String {
     options.prompts.resume.fill(&[("id", issue.id.as_str()), ("why", why)])
+}
+
+/// Goes on where an attempt was cut off.
+pub(crate) fn take_up(options: &Options, issue: &Issue, left: &Continuation) -> String {
+    let mut text = resume(options, issue, "the run was stopped or killed");
+    match &left.saved {
+        Some(saved) if left.is_in_place => {
+            let _ = write!(text, "\nWhat was not committed is back in its place (it was saved to {saved}).");
+        }
+        Some(saved) => {
+            let _ = write!(
+                text,
+                "\nBut what was not committed could not be put back, because its files have changed since. It is saved \
+                 to {saved}; to get it, at the top of the checkout: {}",
+                saved.apply_command()
+            );
+        }
+        None => {}
+    }
+    text
+}
+
+/// Answers a question, or says that nobody does.
+pub(crate) fn answer(question: &str, answer: Option<&str>) -> String {
+    match answer {
+        Some(answer) => format!("You asked: {question}\n\nThe answer: {answer}\n\nGo on with that."),
+        None => format!(
+            "You asked: {question}\n\nNobody is there to answer. Decide what is most sensible, say in the commit \
+             message what you assumed, and finish the work."
+        ),
+    }
 }
 
 /// The newest notes that fit, in their order.

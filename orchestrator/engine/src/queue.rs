@@ -43,6 +43,8 @@ struct Entry {
     tried: u32,
     /// Not before something has changed: its files were held when it was tried.
     is_held_back: bool,
+    /// Not before somebody calls [`Queue::wake`].
+    is_resting: bool,
 }
 
 /// The issues that wait and those that run.
@@ -74,9 +76,11 @@ impl Queue {
             if self.settled.contains(&id) || self.running.contains_key(&id) {
                 continue;
             }
-            let (tried, is_held_back) =
-                before.remove(&id).map_or((0, false), |entry| (entry.tried, entry.is_held_back));
-            self.insert(Entry { candidate, tried, is_held_back });
+            let (tried, is_held_back, is_resting) = match before.remove(&id) {
+                Some(entry) => (entry.tried, entry.is_held_back, entry.is_resting),
+                None => (0, false, false),
+            };
+            self.insert(Entry { candidate, tried, is_held_back, is_resting });
         }
     }
 
@@ -97,6 +101,30 @@ impl Queue {
     /// It could not begin: it waits again, until something has changed.
     pub fn put_back(&mut self, id: &IssueId) {
         self.return_to_waiting(id, 0, true);
+    }
+
+    /// It waits, and is not given out before [`Queue::wake`] is called for it.
+    pub fn rest(&mut self, id: &IssueId) {
+        self.return_to_waiting(id, 0, false);
+        if let Some(entry) = self.waiting.get_mut(id) {
+            entry.is_resting = true;
+        }
+    }
+
+    pub fn wake(&mut self, id: &IssueId) {
+        if let Some(entry) = self.waiting.get_mut(id) {
+            entry.is_resting = false;
+        }
+    }
+
+    /// True if something waits that is merely resting.
+    pub fn has_resting(&self) -> bool {
+        self.waiting.values().any(|entry| entry.is_resting)
+    }
+
+    /// How often it failed in this run.
+    pub fn tried(&self, id: &IssueId) -> u32 {
+        self.waiting.get(id).map(|entry| entry.tried).or(self.running.get(id).map(|it| it.1)).unwrap_or(0)
     }
 
     /// It failed and may be tried again, after those that have not been tried so often.
@@ -146,8 +174,9 @@ impl Queue {
         self.settled.contains(id)
     }
 
-    pub fn settled_count(&self) -> usize {
-        self.settled.len()
+    /// Issues that are over for this run and that a tracker may nevertheless still call ready.
+    pub fn settled_open_count(&self) -> usize {
+        self.settled.len() - self.closed.len()
     }
 
     /// Issues that wait for one that is not closed and will not be tried again.
@@ -162,13 +191,15 @@ impl Queue {
 
     fn is_eligible(&self, entry: &Entry) -> bool {
         !entry.is_held_back
+            && !entry.is_resting
             && entry.candidate.waits_for.iter().all(|id| self.closed.contains(id))
             && self.running().all(|running| entry.candidate.shares_with(&running.files).is_none())
     }
 
     fn return_to_waiting(&mut self, id: &IssueId, more_tries: u32, is_held_back: bool) {
         if let Some((candidate, tried)) = self.running.remove(id) {
-            self.insert(Entry { candidate, tried: tried + more_tries, is_held_back });
+            let tried = tried + more_tries;
+            self.insert(Entry { candidate, tried, is_held_back, is_resting: false });
         }
     }
 

@@ -25,8 +25,12 @@ pub fn commits(
     pattern: &IssuePattern,
     issue: &IssueId,
 ) -> Result<Vec<Oid>, SalvageError> {
-    let Some(head) = repo.resolve("HEAD")? else { return Ok(Vec::new()) };
-    let range = base.map_or(head.to_string(), |base| format!("{base}..{head}"));
+    // Where there was a commit, there still is one: no need to ask.
+    let range = match base {
+        Some(base) => format!("{base}..HEAD"),
+        None if repo.resolve("HEAD")?.is_none() => return Ok(Vec::new()),
+        None => "HEAD".to_owned(),
+    };
     let args = [
         "log",
         "-z",

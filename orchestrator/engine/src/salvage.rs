@@ -7,6 +7,7 @@
 //! What a person had left uncommitted when the run began belongs to the person. It is kept under the run's own ref
 //! ([`Before`]), and a file that nobody has committed since goes back to that content, not to the last commit's.
 
+mod refs;
 mod restore;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mala_core::{IssueId, RunId};
+use mala_core::{IssueId, Key, Owner, RunId};
+use mala_gate::commit::{CommitError, change_index};
 use mala_gate::git::{Kind, State};
 use mala_gate::{Oid, Repo, RepoPath};
 use thiserror::Error;
@@ -34,6 +36,8 @@ pub enum SalvageError {
         #[source]
         source: io::Error,
     },
+    #[error("cannot change git's index")]
+    Index(#[from] CommitError),
     #[error("git named a commit `{0}`, which is not an object name")]
     Odd(String),
 }
@@ -46,6 +50,12 @@ pub struct SavedRef {
 }
 
 impl SavedRef {
+    /// The files whose work it holds.
+    pub fn files(&self, repo: &Repo) -> Result<BTreeSet<RepoPath>, SalvageError> {
+        let changes = repo.changes_of(&repo.commit(&self.commit)?)?;
+        Ok(changes.into_iter().map(|change| change.path).collect())
+    }
+
     /// What to type, at the top of the checkout, to get the work back.
     pub fn apply_command(&self) -> String {
         format!("git show --format= --binary {} | git apply", self.name)
@@ -63,8 +73,14 @@ pub fn attempt_ref(issue: &IssueId, attempt: u32) -> String {
     format!("refs/mala/{}/{attempt}", ref_part(issue.as_str()))
 }
 
-fn run_ref(run: &RunId) -> String {
-    format!("refs/mala-runs/{}", ref_part(run.as_str()))
+/// Refs are shared by all checkouts of a repository, runs are not.
+fn runs_of(repo: &Repo) -> String {
+    let root = Key::from_stored(repo.root().as_os_str().as_encoded_bytes().to_vec());
+    format!("refs/mala-runs/{}", root.short_id())
+}
+
+fn run_ref(repo: &Repo, run: &RunId) -> String {
+    format!("{}/{}", runs_of(repo), ref_part(run.as_str()))
 }
 
 /// A text as one part of a ref's name. Plain names stay as they are; other bytes become `%XX`, as git allows.
@@ -122,6 +138,22 @@ pub fn save(
     unreachable!("some number is free")
 }
 
+/// Puts saved work back into the checkout, all of it or nothing: nothing if one of its files was committed since, or is
+/// changed in the checkout. True if it is in its place.
+pub fn put_in_place(repo: &Repo, saved: &SavedRef) -> Result<bool, SalvageError> {
+    let files = saved.files(repo)?;
+    let at = |commit: Option<&Oid>| match commit {
+        Some(commit) => repo.entries_in(commit, &files),
+        None => Ok(BTreeMap::new()),
+    };
+    let base = repo.commit(&saved.commit)?.parents.into_iter().next();
+    if at(base.as_ref())? != at(repo.resolve("HEAD")?.as_ref())? || !dirty(repo)?.is_disjoint(&files) {
+        return Ok(false);
+    }
+    restore::checkout_only(repo, &saved.commit, &files)?;
+    Ok(true)
+}
+
 /// Makes the commit and the ref. The ref is created, never moved.
 fn point(
     repo: &Repo,
@@ -130,11 +162,10 @@ fn point(
     tree: &Oid,
     message: &str,
 ) -> Result<SavedRef, SalvageError> {
-    let git = Git::at(repo.root());
     let mut args = vec!["commit-tree", tree.as_str()];
     args.extend(head.into_iter().flat_map(|head| ["-p", head.as_str()]));
-    let commit = oid(git.line(&args, message.as_bytes())?)?;
-    git.run(&["update-ref", "-m", "mala: saved work", &name, commit.as_str(), ""], b"")?;
+    let commit = oid(Git::at(repo.root()).line(&args, message.as_bytes())?)?;
+    refs::update(repo, &name, &["-m", "mala: saved work", &name, commit.as_str(), ""])?;
     Ok(SavedRef { name, commit })
 }
 
@@ -214,24 +245,31 @@ impl Before {
     /// Keeps everything that is uncommitted now.
     pub fn record(repo: &Repo, run: &RunId) -> Result<Self, SalvageError> {
         let message = format!("uncommitted work when the run {run} began\n");
-        Ok(Self { saved: save(repo, &run_ref(run), &dirty(repo)?, &message)? })
+        Ok(Self { saved: save(repo, &run_ref(repo, run), &dirty(repo)?, &message)? })
     }
 
     /// What [`Before::record`] kept for this run, perhaps in a process that is gone.
     pub fn of(repo: &Repo, run: &RunId) -> Result<Self, SalvageError> {
-        let name = run_ref(run);
+        let name = run_ref(repo, run);
         let saved = repo.resolve(&name)?.map(|commit| SavedRef { name, commit });
         Ok(Self { saved })
     }
 
     /// The run is over and nothing of it has to be restored any more.
     pub fn forget(self, repo: &Repo) -> Result<(), SalvageError> {
-        if let Some(saved) = self.saved {
-            Git::at(repo.root())
-                .run(&["update-ref", "-d", &saved.name, saved.commit.as_str()], b"")
-                .map(|_| ())?;
+        match self.saved {
+            Some(saved) => refs::update(repo, &saved.name, &["-d", &saved.name, saved.commit.as_str()]),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Forgets what was kept for runs of this checkout that were killed, except for those in `keep`.
+    pub fn forget_others(repo: &Repo, keep: &[RunId]) -> Result<(), SalvageError> {
+        let keep: Vec<String> = keep.iter().map(|run| run_ref(repo, run)).collect();
+        let args = ["for-each-ref", "--format=%(refname)", &runs_of(repo)];
+        let names = Git::at(repo.root()).line(&args, b"")?;
+        let others = names.lines().filter(|name| !keep.iter().any(|kept| name == kept));
+        others.into_iter().try_for_each(|name| refs::update(repo, name, &["-d", name]))
     }
 
     /// The commit, and the files in it that were a person's and that nobody has committed since.
@@ -257,7 +295,12 @@ impl Before {
 
 /// Gives `files` back as they were: to the last commit's content, or to what a person had there when the run began. New
 /// files go away, with folders that become empty.
-pub fn restore(repo: &Repo, files: &BTreeSet<RepoPath>, before: &Before) -> Result<(), SalvageError> {
+pub fn restore(
+    repo: &Repo,
+    owner: &Owner,
+    files: &BTreeSet<RepoPath>,
+    before: &Before,
+) -> Result<(), SalvageError> {
     if files.is_empty() {
         return Ok(());
     }
@@ -266,12 +309,14 @@ pub fn restore(repo: &Repo, files: &BTreeSet<RepoPath>, before: &Before) -> Resu
         None => (None, BTreeSet::new()),
     };
     let others: BTreeSet<RepoPath> = files.difference(&theirs).cloned().collect();
-    if let Some(head) = repo.resolve("HEAD")? {
-        restore::to_commit(repo, &head, &others)?;
-        restore::index_only(repo, &head, &theirs)?;
-    } else {
-        restore::remove(repo, &others)?;
-    }
+    let head = repo.resolve("HEAD")?;
+    change_index(repo, owner, |index| match &head {
+        Some(head) => {
+            restore::to_commit(repo, index, head, &others)?;
+            restore::index_only(repo, index, head, &theirs)
+        }
+        None => restore::remove(repo, index, &others),
+    })?;
     match commit {
         Some(commit) => restore::checkout_only(repo, &commit, &theirs),
         None => Ok(()),

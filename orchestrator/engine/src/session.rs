@@ -56,6 +56,11 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// True if a signal ended it: what it kept may take a moment longer.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.status.as_ref().map_or(true, |status| status.signal().is_some())
+    }
+
     pub(crate) fn is_success(&self) -> bool {
         self.status.as_ref().is_ok_and(ExitStatus::success)
     }
@@ -102,13 +107,25 @@ pub(crate) struct Start {
     pub(crate) kind: Kind,
     pub(crate) command: std::process::Command,
     pub(crate) stdin: Option<String>,
+    /// What the conversation that it goes on with has used so far.
+    pub(crate) spent: Usage,
     /// stdout is appended to `log`, stderr to the same name with `.err`.
     pub(crate) log: PathBuf,
+    pub(crate) reach: Reach,
+}
+
+/// Whom a kill is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The process: everything else ends by itself when it has.
+    Process,
+    /// The process and its group.
+    Group,
 }
 
 /// Starts the process and the task that watches it.
 pub(crate) fn start(start: Start, signs: mpsc::Sender<Sign>) -> io::Result<Session> {
-    let Start { issue, kind, command, stdin, log } = start;
+    let Start { issue, kind, command, stdin, spent, log, reach } = start;
     let mut command = Command::from(command);
     command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
@@ -127,7 +144,7 @@ pub(crate) fn start(start: Start, signs: mpsc::Sender<Sign>) -> io::Result<Sessi
         return Err(io::Error::other("the process has no streams"));
     };
     let errors = tokio::spawn(read_stderr(stderr, err_log));
-    let watch = Watch { issue, pid, reader: Reader::new(kind), signs, log: out_log };
+    let watch = Watch { issue, pid, reach, reader: Reader::resuming(kind, spent), signs, log: out_log };
     tokio::spawn(watch.run(child, stdout, errors, stops));
     Ok(Session { pid, stop })
 }
@@ -139,6 +156,7 @@ fn append(path: &Path) -> io::Result<File> {
 struct Watch {
     issue: IssueId,
     pid: u32,
+    reach: Reach,
     reader: Reader,
     signs: mpsc::Sender<Sign>,
     log: File,
@@ -152,7 +170,7 @@ impl Watch {
         errors: tokio::task::JoinHandle<String>,
         mut stops: mpsc::UnboundedReceiver<Stop>,
     ) {
-        let pid = self.pid;
+        let (pid, reach) = (self.pid, self.reach);
         let status = {
             let reading = self.read(stdout);
             tokio::pin!(reading);
@@ -162,12 +180,14 @@ impl Watch {
                 tokio::select! {
                     status = child.wait() => break status,
                     () = &mut reading, if is_reading => is_reading = false,
-                    Some(how) = stops.recv() => deadline = Some(end(pid, how)),
-                    () = until(deadline), if deadline.is_some() => deadline = Some(end(pid, Stop::Kill)),
+                    Some(how) = stops.recv() => deadline = Some(end(pid, reach, how)),
+                    () = until(deadline), if deadline.is_some() => deadline = Some(end(pid, reach, Stop::Kill)),
                 }
             };
-            // The rest of its group, if it left any.
-            let _ = killpg(group(pid), Signal::SIGKILL);
+            if reach == Reach::Group {
+                // The rest of it, if there is any.
+                let _ = killpg(group(pid), Signal::SIGKILL);
+            }
             if is_reading {
                 let _ = timeout(STREAMS_AFTER_END, &mut reading).await;
             }
@@ -183,20 +203,22 @@ impl Watch {
 
     async fn read(&mut self, stdout: ChildStdout) {
         let mut lines = Lines::new(stdout);
-        let mut last_told: Option<Instant> = None;
+        // What it does has a clock of its own: clients print much else, and it must not be lost among that.
+        let (mut last_told, mut last_sign): (Option<Instant>, Option<Instant>) = (None, None);
+        let is_due = |last: Option<Instant>| last.is_none_or(|last| last.elapsed() >= TELL_EVERY);
         while let Ok(Some(line)) = lines.next().await {
             // A full disk must not end an agent's work.
             let _ = self.log.write_all(&[line, b"\n"].concat());
             let mut progress = self.reader.line(line);
-            let is_news = progress.iter().any(|it| !matches!(it, Progress::Doing(_)));
-            let is_time = last_told.is_none_or(|told| told.elapsed() >= TELL_EVERY);
-            if !is_news && !is_time {
+            if !is_due(last_told) {
+                progress.retain(|it| !matches!(it, Progress::Doing(_)));
+            }
+            if progress.is_empty() && !is_due(last_sign) {
                 continue;
             }
-            if is_time {
-                last_told = Some(Instant::now());
-            } else {
-                progress.retain(|it| !matches!(it, Progress::Doing(_)));
+            last_sign = Some(Instant::now());
+            if progress.iter().any(|it| matches!(it, Progress::Doing(_))) {
+                last_told = last_sign;
             }
             let what = What::Progress { progress, usage: self.reader.report().usage };
             let sign = Sign { issue: self.issue.clone(), what };
@@ -219,7 +241,7 @@ fn group(pid: u32) -> Pid {
 }
 
 /// Sends the signal and says when to look again.
-fn end(pid: u32, how: Stop) -> Instant {
+fn end(pid: u32, reach: Reach, how: Stop) -> Instant {
     // A process that has ended meanwhile is not reaped yet, so the number is still its own.
     match how {
         Stop::Ask(grace) => {
@@ -227,7 +249,10 @@ fn end(pid: u32, how: Stop) -> Instant {
             Instant::now() + grace
         }
         Stop::Kill => {
-            let _ = killpg(group(pid), Signal::SIGKILL);
+            let _ = match reach {
+                Reach::Process => kill(group(pid), Signal::SIGKILL),
+                Reach::Group => killpg(group(pid), Signal::SIGKILL),
+            };
             Instant::now() + Duration::from_secs(1)
         }
     }

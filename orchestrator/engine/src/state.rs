@@ -10,7 +10,9 @@
 //! | gating | [`Step::Accept`]: the gate has passed | done |
 //! | gating | [`Step::Reject`]: something is missing, and the session is told what | retrying |
 //! | retrying | [`Step::Start`]: the session goes on with the reasons | running |
-//! | claimed, running, gating, retrying | [`Step::GiveUp`]: a note, saved work, free files | handed over |
+//! | gating | [`Step::Ask`]: nothing is done yet, because the agent has asked something | needs input |
+//! | needs input | [`Step::Start`]: the session goes on with the answer, or without one | running |
+//! | claimed, running, gating, retrying, needs input | [`Step::GiveUp`]: a note, saved work, free files | handed over |
 //!
 //! Every arrow is written to the ledger as a compare-and-swap before anything acts on it, so whoever finds the journal
 //! of a killed run knows what may have happened since: at most the work of the state it names.
@@ -29,17 +31,19 @@ pub enum State {
     Running,
     Gating,
     Retrying,
+    NeedsInput,
     Done,
     HandedOver,
 }
 
 impl State {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Ready,
         Self::Claimed,
         Self::Running,
         Self::Gating,
         Self::Retrying,
+        Self::NeedsInput,
         Self::Done,
         Self::HandedOver,
     ];
@@ -51,6 +55,7 @@ impl State {
             Self::Running => "running",
             Self::Gating => "gating",
             Self::Retrying => "retrying",
+            Self::NeedsInput => "needs_input",
             Self::Done => "done",
             Self::HandedOver => "handed_over",
         }
@@ -67,15 +72,16 @@ impl State {
     ///
     /// When the step is not possible from here: a mistake in the program, never a user's.
     pub fn after(self, step: Step) -> Result<Self, Impossible> {
-        use State::{Claimed, Done, Gating, HandedOver, Ready, Retrying, Running};
+        use State::{Claimed, Done, Gating, HandedOver, NeedsInput, Ready, Retrying, Running};
         match (self, step) {
             (Ready, Step::Claim) => Ok(Claimed),
-            (Claimed | Retrying, Step::Start) | (Running, Step::Resume) => Ok(Running),
+            (Claimed | Retrying | NeedsInput, Step::Start) | (Running, Step::Resume) => Ok(Running),
             (Claimed, Step::PutBack) => Ok(Ready),
             (Running, Step::End) => Ok(Gating),
             (Gating, Step::Accept) => Ok(Done),
             (Gating, Step::Reject) => Ok(Retrying),
-            (Claimed | Running | Gating | Retrying, Step::GiveUp) => Ok(HandedOver),
+            (Gating, Step::Ask) => Ok(NeedsInput),
+            (Claimed | Running | Gating | Retrying | NeedsInput, Step::GiveUp) => Ok(HandedOver),
             _ => Err(Impossible { from: self, step }),
         }
     }
@@ -97,11 +103,12 @@ pub enum Step {
     End,
     Accept,
     Reject,
+    Ask,
     GiveUp,
 }
 
 impl Step {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Claim,
         Self::Start,
         Self::PutBack,
@@ -109,6 +116,7 @@ impl Step {
         Self::End,
         Self::Accept,
         Self::Reject,
+        Self::Ask,
         Self::GiveUp,
     ];
 }
@@ -146,7 +154,7 @@ mod tests {
             let Some(step) = cells.get(1).and_then(|cell| cell.strip_prefix("[`Step::")) else { continue };
             let step = step.split('`').next().unwrap();
             for from in cells[0].split(", ") {
-                documented.insert((from.to_owned(), step.to_owned(), cells[2].replace(' ', "_")));
+                documented.insert((from.replace(' ', "_"), step.to_owned(), cells[2].replace(' ', "_")));
             }
         }
         let real: BTreeSet<_> = arrows()

@@ -12,6 +12,8 @@ pub struct Summary {
     pub run: RunId,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
+    /// Why it ended before its work was done, if it did.
+    pub stopped: Option<String>,
     /// Every attempt that ended, in that order.
     pub attempts: Vec<AttemptSummary>,
     /// Issues that were not begun, and why.

@@ -43,11 +43,40 @@ pub trait Guard: Send + Sync {
         Ruling::Allow
     }
 
+    /// A process of the tree makes one of git's lock files. Told before the file has its name, as far as the file system
+    /// allows that, so that whoever clears up after a killed git knows whose it was.
+    fn makes_git_lock(&self, _lock: &GitLock<'_>) {}
+
+    /// One of git's lock files, absolute, is in the way of a process that wants to make it. True if it was nobody's any
+    /// more and is gone now.
+    fn clears_git_lock(&self, _path: &Path) -> bool {
+        false
+    }
+
     /// Must this program wait for its turn? Asked when it may start. Dropped without further calls if it does not start,
     /// or if it descends from one that has had its turn and still runs: that one would wait for itself.
     fn hold(&self, _start: &Start<'_>) -> Option<Box<dyn Hold>> {
         None
     }
+}
+
+/// A lock file of git, `index.lock` and its like, about to be made.
+#[derive(Debug)]
+pub struct GitLock<'a> {
+    /// The thread that made the call.
+    pub pid: u32,
+    /// Absolute.
+    pub path: &'a Path,
+    pub identity: FileIdentity,
+}
+
+/// One file, whatever its name: a number that was used again has another time of birth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileIdentity {
+    pub device: (u32, u32),
+    pub inode: u64,
+    /// Seconds and nanoseconds; zero where the file system does not know.
+    pub born: (i64, u32),
 }
 
 /// A program about to start.

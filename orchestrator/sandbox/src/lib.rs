@@ -64,6 +64,12 @@
 //! A descriptor outlives the lock it was opened under. [`has_writers`] asks the kernel whether anybody can still write to a
 //! file, [`writers`] finds out who.
 //!
+//! # Git's lock files
+//!
+//! Git keeps others out of a file `X` by making `X.lock`, and a git that is killed leaves it behind. Names in git's folder are
+//! made by the broker, so it can tell the [`Guard`] which process made which lock file. When another process finds one in
+//! its way, the guard is asked whether it belongs to anybody.
+//!
 //! # Life and death
 //!
 //! The keeper inherits every orphan of the tree, so a daemon that forks twice and starts its own session is still its
@@ -79,8 +85,8 @@
 //! - An existing hard link outside the tree to a file inside can be written in a race, if a program knows it and swaps
 //!   names at the right moment. The sandbox never lets a program make such a link.
 //! - As root it holds, but root has ways to change files without naming them: run agents as an ordinary user.
-//! - Output that a program leaves in its pipe when a signal kills it may be overtaken by what its parent prints next, while
-//!   it is copied into a log. On kernels that tell no exit status through a handle (Linux 6.15 does), the status of a
+//! - The last lines of a program whose output is copied into a log may be overtaken by what its parent prints itself
+//!   right after its end. On kernels that tell no exit status through a handle (Linux 6.15 does), the status of a
 //!   program that is collected at once can be missing.
 //! - A call that a signal interrupts before the broker has received it fails with `EINTR` in programs that asked for
 //!   that. It has not run, and running it again is right.
@@ -95,10 +101,15 @@ mod linux;
 mod other;
 
 pub use guard::{
-    Action, Attempt, Exit, Guard, Jail, Ruling, SandboxError, Start, Support, Unsupported, Writer,
+    Action, Attempt, Exit, FileIdentity, GitLock, Guard, Jail, Ruling, SandboxError, Start, Support,
+    Unsupported, Writer,
 };
 pub use hold::Hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub use linux::{Capture, Held, has_writers, probe, run, writers};
+pub use linux::{
+    Capture, Held, has_writers, identity_of, probe, run, run_unprotected, take_signals, writers,
+};
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-pub use other::{Capture, Held, has_writers, probe, run, writers};
+pub use other::{
+    Capture, Held, has_writers, identity_of, probe, run, run_unprotected, take_signals, writers,
+};

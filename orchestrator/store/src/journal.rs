@@ -25,17 +25,13 @@ impl Store {
         self.write(|change| change.begin_run(owner, options))
     }
 
-    /// Ending a run that has ended changes nothing.
-    pub fn end_run(&mut self, id: &RunId) -> Result<()> {
+    /// Ends a run; `detail` goes into the log. Ending a run that has ended changes nothing.
+    pub fn end_run(&mut self, id: &RunId, detail: &Value) -> Result<()> {
         self.write(|change| {
             let sql = "UPDATE run SET ended_at = ?3 WHERE id = ?1 AND scope = ?2 AND ended_at IS NULL";
             let row = params![id.as_str(), change.scope, change.now.as_millis()];
             if change.sql.execute(sql, row)? > 0 {
-                change.record_work(
-                    EventKind::RunEnded,
-                    Work { run: Some(id), ..Work::default() },
-                    &json!({}),
-                )?;
+                change.record_work(EventKind::RunEnded, Work { run: Some(id), ..Work::default() }, detail)?;
             }
             Ok(())
         })
@@ -60,6 +56,21 @@ impl Store {
         progress: &Progress,
     ) -> Result<Attempt> {
         self.write(|change| change.advance(id, (from, to), progress))
+    }
+
+    /// Keeps what became known about an attempt while it stays where it is. One that is over stays as it is.
+    pub fn keep(&mut self, id: AttemptId, progress: &Progress) -> Result<()> {
+        self.write(|change| {
+            let mut attempt = change.must_find_attempt(id)?;
+            if attempt.state.is_over() {
+                return Ok(());
+            }
+            note_progress(&mut attempt, progress);
+            change.update_attempt(&attempt)?;
+            let detail = json!({ "from": attempt.state, "to": attempt.state, "session": attempt.session });
+            change.record_attempt(EventKind::AttemptAdvanced, &attempt, detail)?;
+            Ok(())
+        })
     }
 
     /// Ends an attempt: its note first, then its locks, its issue and the journal, all in one transaction.

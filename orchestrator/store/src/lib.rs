@@ -176,8 +176,10 @@ impl Store {
 
     /// A number that changes whenever another connection has changed the store.
     pub fn data_version(&mut self) -> Result<i64> {
+        // Asked before every write of an agent, so it is prepared once.
         self.conn
-            .pragma_query_value(None, "data_version", |row| row.get(0))
+            .prepare_cached("PRAGMA data_version")
+            .and_then(|mut query| query.query_row([], |row| row.get(0)))
             .map_err(|error| StoreError::from_sql(&self.path, error))
     }
 

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use mala_core::{AgentId, Conflict, IssueId, Key, Life, Lock, Owner, RunId, Target, Timestamp, Want};
+use mala_core::{AgentId, Conflict, Fence, IssueId, Key, Life, Lock, Owner, RunId, Target, Timestamp, Want};
 use rusqlite::params;
 use serde_json::json;
 
@@ -73,6 +73,8 @@ struct Wants {
 pub(crate) struct Obstacle {
     /// Lock or waiter.
     pub(crate) id: String,
+    /// A lock that moves to somebody else keeps its id, not its fence.
+    pub(crate) fence: Option<Fence>,
     /// Its end removes the obstacle.
     pub(crate) process: Option<Owner>,
     /// So does this moment.
@@ -214,6 +216,7 @@ impl View<'_> {
         let is_local = self.life(&waiter.waiting) == Life::Alive;
         Obstacle {
             id: waiter.id.clone(),
+            fence: None,
             process: is_local.then(|| waiter.waiting.clone()),
             until: (!is_local).then(|| waiter.deadline.plus(GRACE)),
         }
@@ -223,6 +226,7 @@ impl View<'_> {
         let is_local = self.life(&lock.owner) == Life::Alive;
         Obstacle {
             id: lock.id.0.clone(),
+            fence: Some(lock.fence),
             process: is_local.then(|| lock.owner.clone()),
             until: (!is_local || !lock.supervised).then_some(lock.lease.expires_at),
         }

@@ -8,7 +8,8 @@ use rusqlite::params;
 use crate::Store;
 use crate::agents::Agent;
 use crate::error::{Fault, Result};
-use crate::events::EventKind;
+use crate::events::{EventKind, TargetKind};
+use crate::rows;
 use crate::view::View;
 
 /// The stretch of time that health looks back on.
@@ -46,11 +47,14 @@ pub struct Mutex {
     pub queue: Vec<AgentId>,
 }
 
-/// How much agents got into each other's way during [`HEALTH_WINDOW`].
+/// How much agents got into each other's way during [`HEALTH_WINDOW`]. Files are one thing; a turn at a mutex is meant to be
+/// waited for, so only how long it took counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Health {
     pub lock_tries: u64,
     pub lock_waits: u64,
+    /// The longest wait for a named lock, whether it came or not.
+    pub mutex_wait: Duration,
 }
 
 impl Health {
@@ -73,7 +77,11 @@ impl View<'_> {
         agents.sort_by_key(|agent| agent.life == Life::Dead);
         let (locks, waiting) = (self.held_locks()?, self.waiting()?);
         let mutexes = mutexes(&locks, &waiting);
-        Ok(Status { agents, mutexes, locks, waiting, health: self.health()? })
+        let mut health = self.health()?;
+        let named = waiting.iter().filter(|waiting| name_of(&waiting.target).is_some());
+        let going_on = named.map(|waiting| self.now.since(waiting.since)).max().unwrap_or_default();
+        health.mutex_wait = health.mutex_wait.max(going_on);
+        Ok(Status { agents, mutexes, locks, waiting, health })
     }
 
     fn waiting(&self) -> std::result::Result<Vec<Waiting>, Fault> {
@@ -96,8 +104,8 @@ impl View<'_> {
         let mut health = Health::default();
         let since = self.now.minus(HEALTH_WINDOW).as_millis();
         // Events lie in the order of time, so the window is the end of the table.
-        let mut statement =
-            self.sql.prepare_cached("SELECT at, kind FROM event WHERE scope = ?1 ORDER BY seq DESC")?;
+        let sql = "SELECT at, kind, target, detail FROM event WHERE scope = ?1 ORDER BY seq DESC";
+        let mut statement = self.sql.prepare_cached(sql)?;
         let mut rows = statement.query(params![self.scope])?;
         while let Some(row) = rows.next()? {
             if row.get::<_, i64>(0)? < since {
@@ -105,11 +113,22 @@ impl View<'_> {
             }
             let kind = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
             let is = |kinds: &[EventKind]| kinds.iter().any(|k| k.as_str() == kind);
-            health.lock_waits += u64::from(is(&[EventKind::WaitStarted]));
-            health.lock_tries += u64::from(is(TRIES));
+            let is_named = rows::target_kind(row, 2)? == Some(TargetKind::Name);
+            if is_named && (is(TRIES) || is(&[EventKind::WaitAbandoned])) {
+                health.mutex_wait = health.mutex_wait.max(waited(&row.get::<_, String>(3)?));
+            } else if !is_named {
+                health.lock_waits += u64::from(is(&[EventKind::WaitStarted]));
+                health.lock_tries += u64::from(is(TRIES));
+            }
         }
         Ok(health)
     }
+}
+
+/// How long somebody has waited, as an event's detail says; nothing if it does not.
+fn waited(detail: &str) -> Duration {
+    let detail: serde_json::Value = serde_json::from_str(detail).unwrap_or_default();
+    Duration::from_millis(detail["waited_ms"].as_u64().unwrap_or(0))
 }
 
 fn mutexes(locks: &[Lock], waiting: &[Waiting]) -> Vec<Mutex> {

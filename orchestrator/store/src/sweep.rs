@@ -147,7 +147,7 @@ impl Change<'_> {
         Ok(swept)
     }
 
-    /// Drops old events, holds, asks and ended agents of that time, and process rows that nothing refers to. The newest event always
+    /// Drops old events, holds, asks, messages and ended agents of that time, and process rows that nothing refers to. The newest event always
     /// stays, because fences count on from it.
     fn prune(&mut self, keep_since: Timestamp) -> std::result::Result<u64, Fault> {
         let old = "DELETE FROM event WHERE at < ?1 AND seq < (SELECT max(seq) FROM event)";
@@ -155,6 +155,14 @@ impl Change<'_> {
         self.sql.execute("DELETE FROM tenure WHERE until < ?1", [keep_since.as_millis()])?;
         self.sql
             .execute("DELETE FROM ask WHERE state >= 2 AND answered_at < ?1", [keep_since.as_millis()])?;
+        for old in [
+            "DELETE FROM letter WHERE message IN (SELECT seq FROM message WHERE at < ?1)",
+            // The newest stays, so that no number is given out twice.
+            "DELETE FROM message WHERE at < ?1 AND seq < (SELECT max(seq) FROM message)
+                 AND seq NOT IN (SELECT message FROM letter)",
+        ] {
+            self.sql.execute(old, [keep_since.as_millis()])?;
+        }
         for agent in self.agents()? {
             if agent.life == Life::Dead && agent.since < keep_since {
                 let sql = "DELETE FROM agent WHERE scope = ?1 AND name = ?2";

@@ -180,12 +180,12 @@ impl Change<'_> {
         let saved =
             saved.map(|name| format!(" Your uncommitted changes are saved in {name}.")).unwrap_or_default();
         let text = format!(
-            "`{path}` was taken from you by `{by}` for `{}` at {}: {}.{saved} Ask for it again: mala lock ask",
+            "`{path}` was taken from you by `{by}` for `{}` at {}: {}.{saved} Ask for it again with `mala lock ask`.",
             ask.asker, self.now, ask.why
         );
-        // A name of the file that is no name of a thread finds its place among the others.
-        let thread = ask.id.0.clone();
-        let (Ok(body), Ok(thread)) = (Body::new(text), ThreadId::new(thread)) else { return Ok(()) };
+        let (Ok(body), Ok(thread)) = (Body::new(text), ThreadId::new(ask.id.0.clone())) else {
+            return Ok(());
+        };
         let draft = Draft {
             from: Who::Agent(by.clone()),
             to: Audience::These(vec![Who::Agent(ask.holder.clone())]),

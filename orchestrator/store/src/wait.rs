@@ -91,7 +91,8 @@ impl Store {
             match self.write(|change| change.revisit(&ticket.waiter, end.as_ref()))? {
                 Step::Decided(outcome) => return Ok(outcome),
                 Step::Wait(obstacle) => {
-                    let is_other = obstacle.id != ticket.obstacle.id;
+                    let is_other =
+                        (&obstacle.id, obstacle.fence) != (&ticket.obstacle.id, ticket.obstacle.fence);
                     ticket.obstacle = obstacle;
                     if wait.remind_every.is_some_and(|every| is_other || said.elapsed() >= every) {
                         said = Instant::now();
@@ -204,7 +205,7 @@ impl Change<'_> {
 
     fn next_obstacle(&mut self, waiter: &Waiter) -> std::result::Result<Obstacle, Fault> {
         // Nothing in the way means that the queue has just been changed: look again at once.
-        let at_once = || Obstacle { id: String::new(), process: None, until: Some(self.now) };
+        let at_once = || Obstacle { id: String::new(), fence: None, process: None, until: Some(self.now) };
         let obstacle = self.obstacle(waiter)?.unwrap_or_else(at_once);
         self.watch(waiter, &obstacle)?;
         Ok(obstacle)

@@ -155,12 +155,12 @@ fn follow(repo: &Repo, draft: &mut Draft) -> Result<(), CommitError> {
 }
 
 /// Git's index lock, held.
-struct IndexLock {
+pub(super) struct IndexLock {
     path: PathBuf,
 }
 
 impl IndexLock {
-    fn take(index: &Path, folder: &Path) -> Result<Self, CommitError> {
+    pub(super) fn take(index: &Path, folder: &Path) -> Result<Self, CommitError> {
         let path = index.with_extension("lock");
         let deadline = Instant::now() + PATIENCE;
         let mark = mark(folder);

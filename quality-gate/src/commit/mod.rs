@@ -14,6 +14,7 @@
 mod backup;
 mod error;
 mod hook;
+mod index;
 mod land;
 mod message;
 mod proof;
@@ -25,6 +26,7 @@ use mala_core::{Fence, Owner};
 
 pub use self::error::{CommitError, NotYours};
 pub use self::hook::{GitHooks, HookCall, HookEnd, HookRunner};
+pub use self::index::change_index;
 pub use self::select::Selection;
 pub use self::sweep::{Swept, sweep};
 

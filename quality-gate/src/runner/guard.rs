@@ -12,24 +12,24 @@ const SCRIPT: &str = "trap '' HUP INT QUIT TERM; read -r word || kill -KILL 0";
 
 /// Leads the process group that the command joins, from before the command starts.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub struct Guard {
     process: Child,
 }
 
 impl Guard {
-    pub(super) fn start() -> io::Result<Self> {
+    pub fn start() -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "mala-guard"]).process_group(0);
         let process = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         Ok(Self { process })
     }
 
-    pub(super) fn group(&self) -> i32 {
+    pub fn group(&self) -> i32 {
         i32::try_from(self.process.id()).expect("process ids are small")
     }
 
     /// Sends the signal to the command and all it started; the guard does not mind.
-    pub(super) fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         // Nobody is left if this fails.
         killpg(Pid::from_raw(self.group()), signal).ok();
     }

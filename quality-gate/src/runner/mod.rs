@@ -24,7 +24,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use self::guard::Guard;
+pub use self::guard::Guard;
 use self::signals::Signals;
 use crate::evidence::Ended;
 

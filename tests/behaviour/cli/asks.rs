@@ -83,9 +83,13 @@ fn an_ask_is_answered_with_the_documented_fields_and_changes_nothing() {
         "once"
     );
     let text = done(&world, "lock ask a --why again --agent cleo").out;
-    assert!(text.starts_with("asked `ann` for `a` (ask ") && text.contains("due in 10m"), "{text}");
-    let urgent = done(&world, "lock ask a --why now --urgent --agent bob").out;
-    assert!(urgent.contains("due in 5m"), "{urgent}");
+    assert!(text.starts_with("asked `ann` for `a` (ask ") && text.contains("due in "), "{text}");
+    done(&world, "lock ask a --why now --urgent --agent dan");
+    let due_after = |asker: &str| -> i64 {
+        let sql = "SELECT due_at - created_at FROM ask WHERE asker = ?1";
+        world.sql().query_row(sql, [asker], |row| row.get(0)).unwrap()
+    };
+    assert_eq!((due_after("bob"), due_after("dan")), (600_000, 300_000));
 }
 
 #[test]
@@ -97,7 +101,7 @@ fn status_and_asks_show_who_asks_whom_for_what() {
     for line in ["status", "lock asks", "lock asks --mine --agent ann", "lock asks --mine --agent bob"] {
         let text = done(&world, line).out;
         assert!(
-            text.contains(&id) && text.contains("open, due in 10m") && text.contains("tests"),
+            text.contains(&id) && text.contains("open, due in ") && text.contains("tests"),
             "{line}: {text}"
         );
     }
@@ -143,6 +147,21 @@ fn whoever_gets_the_lock_first_is_asked_too_while_somebody_waits() {
     eventually("bob waits", || world.count("waiter") == 2);
     done(&world, "lock release a --agent ann");
     assert!(first.wait_with_output().unwrap().status.success());
+    let pending = || done(&world, "lock asks --json").json()["asks"].clone();
+    eventually("cleo is asked", || pending()[0]["holder"] == "cleo");
+    let id = pending()[0]["id"].as_str().unwrap().to_owned();
+    done(&world, &format!("lock answer {id} release --agent cleo"));
+    assert!(waiter.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn whoever_was_given_the_lock_instead_is_asked_too() {
+    let world = world();
+    let other = done(&world, "lock ask a --why first --agent cleo --json").json()["asks"][0]["id"].clone();
+    let waiter = start(&world, "lock ask a --why tests --agent bob --wait 60s");
+    eventually("bob waits", || world.count("waiter") == 1);
+    done(&world, &format!("lock answer {} release --agent ann", other.as_str().unwrap()));
+    assert_eq!(held(&world), [pair("a", "cleo")]);
     let pending = || done(&world, "lock asks --json").json()["asks"].clone();
     eventually("cleo is asked", || pending()[0]["holder"] == "cleo");
     let id = pending()[0]["id"].as_str().unwrap().to_owned();

@@ -152,5 +152,5 @@ fn hostile_text_stays_text() {
     assert_eq!(sent.code, 0, "{sent:?}");
     assert_eq!(bodies(&done(&world, "msg inbox --agent bob --json").json()), [body]);
     let text = done(&world, "msg inbox --agent bob").out;
-    assert!(!text.contains('\u{1b}') && text.contains("\"quoted\" $(rm -rf .)"), "{text}");
+    assert!(text.contains("a\\u{1b}[31m\n  \"quoted\" $(rm -rf .)    end"), "{text}");
 }

@@ -13,7 +13,7 @@ use crate::cli::{MALA, held, pair};
 
 /// A client with hooks that are mala's, given as arguments: a run's.
 fn hooked<'a>(client: Client<'a>, kind: Kind, world: &World) -> Client<'a> {
-    let added = injection(kind, MALA, world.base());
+    let added = injection(kind, MALA, world.root(), world.base());
     assert!(added.env.is_empty() && added.files.is_empty(), "arguments are all that {kind} needs");
     added.args.into_iter().fold(client, Client::arg)
 }
@@ -89,7 +89,7 @@ fn under_mala_exec_claude_is_told_and_switching_its_hooks_off_does_not_help() {
     let claude = Claude(&world);
     let model = Model::start();
     // Written in a way that no hook can see through, with time for the client to notice.
-    let off = "python3 - <<'EOF'\nimport os\nfor folder in ['.', os.path.expanduser('~')]:\n    os.makedirs(folder + '/.claude', exist_ok=True)\n    open(folder + '/.claude/settings' + ('.local' if folder == '.' else '') + '.json', 'w').write('{\"disableAllHooks\": true}')\nprint('off')\nEOF\nsleep 3";
+    let off = "python3 - <<'EOF'\nimport os\nfor folder, name in [(os.path.expanduser('~'), 'settings'), ('.', 'settings.local')]:\n    os.makedirs(folder + '/.claude', exist_ok=True)\n    try:\n        open(folder + '/.claude/' + name + '.json', 'w').write('{\"disableAllHooks\": true}')\n        print(name, 'is written')\n    except OSError as error:\n        print(name, 'is kept:', error.strerror)\nEOF\nsleep 3";
     let talk = model.talk([
         claude.write("new.txt", "new\n"),
         claude.read("held.txt"),
@@ -108,7 +108,8 @@ fn under_mala_exec_claude_is_told_and_switching_its_hooks_off_does_not_help() {
     let (writes, bash) = (results(&talk, "Write"), results(&talk, "Bash"));
     assert_told(&writes[1]);
     assert_told(&bash[0]);
-    assert!(bash[1].text.contains("off"), "the settings were written: {bash:?}");
+    assert!(bash[1].text.contains("settings is written"), "those of the user: {bash:?}");
+    assert!(bash[1].text.contains("settings.local is kept: Permission denied"), "the project's: {bash:?}");
     assert_told(&writes[2]);
     assert_told(&bash[2]);
     assert_refused(&bash[3]);

@@ -3,7 +3,12 @@
 mod answers;
 mod enforced;
 mod hooks;
+mod negotiate;
+mod opencode;
 mod recorded;
+mod run;
+mod self_test;
+mod setup;
 mod trust;
 
 use std::fs;

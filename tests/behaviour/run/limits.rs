@@ -5,12 +5,6 @@ use std::process::Stdio;
 use super::{Batch, Run};
 use crate::cli::done;
 
-/// A client that speaks as claude does: `say` a text, `cost` so much, with a session of its own.
-const CLAUDE: &str = r#"
-    say() { printf '{"type":"assistant","session_id":"s-1","message":{"id":"m%s","content":[{"type":"text","text":"%s"}],"usage":{"input_tokens":1,"output_tokens":1}}}\n' "$1" "$2"; }
-    cost() { printf '{"type":"result","subtype":"success","is_error":%s,"num_turns":1,"result":"%s","session_id":"s-1","total_cost_usd":%s,"usage":{}}\n' "$2" "$3" "$1"; }
-"#;
-
 fn handed_over(run: &Run) -> String {
     run.only("handed_over")["reason"].as_str().unwrap().to_owned()
 }
@@ -21,13 +15,9 @@ fn batch(script: &str, limit: &str) -> Batch {
     batch
 }
 
-/// With the settings of the profile itself changed.
 fn claude(script: &str, limit: &str) -> Batch {
-    let batch = batch(&format!("{CLAUDE}\n{script}"), "");
-    let settings =
-        batch.read("mala.toml").replace("kind = \"command\"", &format!("kind = \"claude\"\n{limit}"));
-    batch.world.write("mala.toml", &settings);
-    batch.world.git(&["commit", "-q", "-a", "-m", "settings"]);
+    let batch = Batch::claude(script, limit, "[run]\nattempts = 1\ngate_attempts = 0");
+    batch.issue("bd-1", &[]);
     batch
 }
 
@@ -58,6 +48,86 @@ fn waiting_for_others_is_not_silence() {
     done(&batch.world, "lock release base.txt --agent person");
     let run = Run::of(run);
     assert_eq!((run.code, run.issues("done")), (0, vec!["bd-1"]), "{run:?}");
+}
+
+#[test]
+fn waiting_for_a_turn_to_test_is_not_silence_and_neither_is_testing() {
+    let script = r#"
+        case $id in
+        bd-1) while ! [ -e $OUT/slow ]; do echo waiting; sleep 0.05; done; echo work > $id.txt; "$MALA" test -- sh check.sh; commit done;;
+        *) "$MALA" test -- sh check.sh slow; touch $OUT/tested;;
+        esac"#;
+    let batch = batch(script, "idle = \"1s\"\ntotal = \"20s\"");
+    batch.issue("bd-2", &["--priority", "0"]);
+    let out = batch.outside("signs");
+    std::fs::create_dir(&out).unwrap();
+    // The slow test ends when the test says so, long after the limit of silence.
+    let check = format!(
+        "[ -z \"$1\" ] || touch {0}/slow; [ -z \"$1\" ] || while ! [ -e {0}/enough ]; do sleep 0.05; done",
+        out.display()
+    );
+    batch.world.write("check.sh", &check);
+    batch.world.git(&["commit", "-q", "-a", "-m", "a slow test"]);
+    let run = batch.command(&[]).env("OUT", &out).stdout(Stdio::piped()).spawn().unwrap();
+    let queue =
+        || done(&batch.world, "status --json").json()["mutexes"][0]["queue"].as_array().map_or(0, Vec::len);
+    mala_tests::eventually("one tests and one waits for its turn", || queue() == 1);
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::fs::write(out.join("enough"), "").unwrap();
+    let run = Run::of(run);
+    assert_eq!(run.issues("done"), ["bd-1"], "it waited: {run:?}");
+    assert!(out.join("tested").exists(), "the test was not cut off: {run:?}");
+}
+
+#[test]
+fn a_silent_session_is_told_once_to_go_on_and_then_handed_over() {
+    let script = r#"
+        printf '%s\n' "$*" >> "$OUT"; cat >> "$OUT" <<< "$prompt"
+        say 1 hello; echo half > half.txt; sleep 600"#;
+    let batch = claude(
+        &script.replace("cat >> \"$OUT\" <<< \"$prompt\"", "printf '%s\\n' \"$prompt\" >> \"$OUT\""),
+        "idle = \"1s\"",
+    );
+    let out = batch.outside("calls");
+    let run = Run::of(batch.command(&[]).env("OUT", &out).stdout(Stdio::piped()).spawn().unwrap());
+    assert_eq!((run.issues("nudged"), run.issues("started").len()), (vec!["bd-1"], 2), "{run:?}");
+    assert_eq!(handed_over(&run), "it was silent for more than 1s");
+    let calls = std::fs::read_to_string(out).unwrap();
+    assert!(
+        calls.contains("--resume s-1") && calls.contains("interrupted (it was silent for more than 1s)"),
+        "{calls}"
+    );
+    assert_eq!(batch.dirt(), "");
+}
+
+#[test]
+fn while_a_client_is_told_to_slow_down_nobody_else_begins_with_it() {
+    let script = r#"
+        if [ -e "$OUT" ]; then say 2 again; cost 0.1 false done; exit; fi
+        touch "$OUT"; say 1 hello; cost 0.1 true "rate limit reached, try again in 3 seconds"; exit 1"#;
+    let batch = claude(script, "");
+    batch.issue("bd-2", &[]);
+    let out = batch.outside("limited");
+    let run = Run::of(
+        batch
+            .command(&[])
+            .env("OUT", &out)
+            .env("MALA_RUN_STAGGER", "1s")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let at = |kind: &str, issue: &str| {
+        let event = run
+            .all(kind)
+            .into_iter()
+            .find(|event| event["issue"] == issue)
+            .unwrap_or_else(|| panic!("{run:?}"));
+        event["at"].as_str().unwrap().to_owned()
+    };
+    let until = run.only("paused")["until"].as_str().unwrap().to_owned();
+    assert!(at("claimed", "bd-2") >= until, "{run:?}");
+    assert_eq!(run.only("resting")["issue"], "bd-2");
 }
 
 #[test]
@@ -109,6 +179,21 @@ fn a_rate_limit_pauses_the_session_and_burns_no_attempt() {
     let arguments = std::fs::read_to_string(out).unwrap();
     assert!(arguments.contains("--resume s-1"), "{arguments}");
     assert_eq!(run.summary()["cost"], 0.2, "both processes count");
+}
+
+#[test]
+fn an_issue_whose_agent_failed_is_tried_again_later_and_later() {
+    let batch = Batch::with("exit 7", "[run]\nattempts = 3");
+    batch.issue("bd-1", &[]);
+    let mut command = batch.command(&[]);
+    let run = Run::of(command.env("MALA_RUN_RETRY_PAUSE", "300ms").stdout(Stdio::piped()).spawn().unwrap());
+    let rests = run.all("resting");
+    assert_eq!(rests.len(), 2, "not after the last attempt: {run:?}");
+    assert_eq!(rests[0]["why"], "the agent ended with code 7");
+    let claims = run.all("claimed");
+    for (rest, claim) in rests.iter().zip(&claims[1..]) {
+        assert!(claim["at"].as_str().unwrap() >= rest["until"].as_str().unwrap(), "{run:?}");
+    }
 }
 
 #[test]

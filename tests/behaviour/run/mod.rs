@@ -4,12 +4,16 @@
 //! script tells the whole story of a test.
 
 mod commands;
+mod contention;
 mod demo;
 mod endings;
+mod git_locks;
 mod kills;
 mod limits;
 mod parking;
+mod questions;
 mod recovery;
+mod resuming;
 mod scheduling;
 mod soak;
 mod stopping;
@@ -31,6 +35,12 @@ attempt=${me##*-}
 tested() { "$MALA" test -- sh check.sh; }
 commit() { "$MALA" commit -m "$id: $1"; }
 is_retry() { printf '%s\n' "$prompt" | grep -q 'is not accepted yet'; }
+"#;
+
+/// A client that speaks as claude does: `say` a text, `cost` so much, with a session of its own.
+const CLAUDE: &str = r#"
+    say() { printf '{"type":"assistant","session_id":"s-1","message":{"id":"m%s","content":[{"type":"text","text":"%s"}],"usage":{"input_tokens":1,"output_tokens":1}}}\n' "$1" "$2"; }
+    cost() { printf '{"type":"result","subtype":"success","is_error":%s,"num_turns":1,"result":"%s","session_id":"s-1","total_cost_usd":%s,"usage":{}}\n' "$2" "$3" "$1"; }
 "#;
 
 /// A checkout with a profile `script`, whose agent runs `script`, and a required command `sh check.sh`.
@@ -65,6 +75,16 @@ impl Batch {
         Self { world }
     }
 
+    /// With an agent that speaks as claude does, and more settings of its profile.
+    pub(crate) fn claude(script: &str, profile: &str, settings: &str) -> Self {
+        let batch = Self::with(&format!("{CLAUDE}\n{script}"), settings);
+        let changed =
+            batch.read("mala.toml").replace("kind = \"command\"", &format!("kind = \"claude\"\n{profile}"));
+        batch.world.write("mala.toml", &changed);
+        batch.world.git(&["commit", "-q", "-a", "-m", "settings"]);
+        batch
+    }
+
     pub(crate) fn issue(&self, id: &str, options: &[&str]) {
         let mut command = mala(&self.world, ["issue", "add", "--id", id, &format!("Do {id}")]);
         let answer: Answer = command.args(options).output().unwrap().into();
@@ -74,7 +94,8 @@ impl Batch {
     /// `mala run` with the script as everybody's agent.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = mala(&self.world, ["run", "--json"]);
-        command.args(args).env("MALA_RUN_PROFILE", "script").env("MALA_RUN_STAGGER", "1ms");
+        command.args(args).env("MALA_RUN_PROFILE", "script");
+        command.env("MALA_RUN_STAGGER", "1ms").env("MALA_RUN_RETRY_PAUSE", "1ms");
         command
     }
 
@@ -124,10 +145,17 @@ impl Batch {
     /// Nothing of a run is left: no lock, no process, no temporary file.
     pub(crate) fn assert_nothing_left(&self) {
         self.assert_nothing_goes_on();
-        for folder in ["salvage", "snapshots", "desk"] {
-            let left = fs::read_dir(self.world.state_dir().join(folder)).map_or(0, Iterator::count);
-            assert_eq!(left, 0, "files are left in `{folder}`");
+        let (state, work) = (self.world.state_dir(), self.world.scope().work_dir());
+        for folder in ["salvage", "snapshots", "desk", "wake"].map(|name| state.join(name)) {
+            let left = fs::read_dir(&folder).map_or(0, Iterator::count);
+            assert_eq!(left, 0, "files are left in `{}`", folder.display());
         }
+        for folder in ["commits", "snapshots"].map(|name| work.join(name)) {
+            let left = fs::read_dir(&folder).map_or(0, Iterator::count);
+            assert_eq!(left, 0, "files are left in `{}`", folder.display());
+        }
+        assert_eq!(git_locks::locks(&self.world), Vec::<String>::new(), "git's locks are left");
+        assert_eq!(self.world.git(&["for-each-ref", "refs/mala-runs"]), "");
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mala_core::message::{Ack, Audience, Body, Importance, MessageId, Who};
 use mala_core::{PersonId, ThreadId};
-use mala_store::{BroadcastLimit, Draft, MessageError, PageOf, Sent, Store, StoreError};
+use mala_store::{BroadcastLimit, Draft, Extent, MessageError, PageOf, Sent, Store, StoreError};
 use mala_tests::{Table, Terse, agent};
 
 const LIMIT: BroadcastLimit = BroadcastLimit { most: 2, per: Duration::from_secs(600) };
@@ -188,7 +188,7 @@ fn a_thread_has_all_its_messages_whoever_they_are_for() {
 }
 
 #[test]
-fn ten_thousand_messages_are_read_page_by_page_each_once_and_quickly() {
+fn ten_thousand_messages_are_read_page_by_page_each_once() {
     let mut table = three();
     send(&mut table, &draft(an("ann"), &[an("bob")], "x"));
     let fill = "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
@@ -210,6 +210,21 @@ fn ten_thousand_messages_are_read_page_by_page_each_once_and_quickly() {
     }
     assert_eq!(seen, (1..=10_000).rev().collect::<Vec<_>>());
     assert_eq!(pages, 200);
+}
+
+#[test]
+fn old_messages_are_put_away_and_no_number_is_given_out_twice() {
+    let mut table = three();
+    send(&mut table, &draft(an("ann"), &[an("bob")], "old"));
+    let newest = send(&mut table, &draft(an("ann"), &[an("bob")], "old, too"));
+    table.pass(Duration::from_secs(60));
+    let keep_events_since = table.store.now();
+    table.store.sweep(Extent { keep_events_since, foreign_locks: false }).unwrap();
+    assert_eq!((table.world.count("letter"), table.world.count("message")), (0, 1));
+    assert_eq!(table.hears("bob"), Vec::<String>::new(), "nor is it told any more");
+    let next = send(&mut table, &draft(an("ann"), &[an("bob")], "new"));
+    assert!(next.id > newest.id);
+    assert_eq!(table.hears("bob"), ["ann: new"]);
 }
 
 #[test]

@@ -38,6 +38,7 @@ enum Kind {
     Claude,
     Codex,
     Gemini,
+    Opencode,
 }
 
 /// A model that codex knows to work with JavaScript, from which it calls its tools, rather than with the tools themselves.
@@ -50,6 +51,7 @@ impl Kind {
             Self::Claude => "claude-sonnet-4-5",
             Self::Codex => "gpt-5.5",
             Self::Gemini => "gemini-2.5-pro",
+            Self::Opencode => "anthropic/claude-sonnet-4-5",
         }
     }
 }
@@ -65,6 +67,11 @@ impl<'a> Client<'a> {
 
     pub fn gemini(installed: &'a Installed, world: &'a World, talk: &'a Talk) -> Self {
         Self::new(Kind::Gemini, installed.gemini(), world, talk)
+    }
+
+    /// `program` is [`Installed::opencode_or_skip`].
+    pub fn opencode(program: &'a Path, world: &'a World, talk: &'a Talk) -> Self {
+        Self::new(Kind::Opencode, program, world, talk)
     }
 
     fn new(kind: Kind, program: &'a Path, world: &'a World, talk: &'a Talk) -> Self {
@@ -113,7 +120,7 @@ impl<'a> Client<'a> {
         self
     }
 
-    /// Claude's `--settings`, or gemini's settings of the user. Codex has none.
+    /// Claude's `--settings`, or gemini's settings of the user. The others have none.
     #[must_use]
     pub fn settings(mut self, settings: Value) -> Self {
         self.settings = Some(settings);
@@ -162,6 +169,7 @@ impl<'a> Client<'a> {
             Kind::Claude => self.claude_args(&mut command),
             Kind::Codex => self.codex_args(&mut command),
             Kind::Gemini => self.gemini_args(&mut command),
+            Kind::Opencode => self.opencode_args(&mut command),
         }
         Running::start(command, self.talk.clone())
     }
@@ -196,6 +204,7 @@ impl<'a> Client<'a> {
                 .env("GEMINI_API_KEY", self.talk.key())
                 // Otherwise it starts itself a second time, with more memory than a test needs.
                 .env("GEMINI_CLI_NO_RELAUNCH", "true"),
+            Kind::Opencode => command.envs(OPENCODE_OFFLINE.iter().copied()),
         };
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
     }
@@ -220,6 +229,18 @@ impl<'a> Client<'a> {
         command.args(["-c", &provider]).args(&self.args).arg(&self.prompt);
     }
 
+    fn opencode_args(&self, command: &mut Command) {
+        let folder = self.home.join(".config/opencode");
+        opencode_at_home(&folder);
+        let project = self.world.root().join(".opencode");
+        if project.is_dir() {
+            opencode_at_home(&project);
+        }
+        fs::write(folder.join("opencode.json"), opencode_settings(self.talk).to_string())
+            .expect("a client's home can be written");
+        command.args(["run", "--format", "json"]).args(&self.args).arg(&self.prompt);
+    }
+
     fn gemini_args(&self, command: &mut Command) {
         let mut settings = self.settings.clone().unwrap_or_else(|| json!({}));
         settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
@@ -232,6 +253,31 @@ impl<'a> Client<'a> {
         command.args(["-p", &self.prompt, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"]);
         command.args(["-m", self.model]).args(&self.args);
     }
+}
+
+/// Keeps opencode from looking for models, updates and language servers on the network.
+pub const OPENCODE_OFFLINE: &[(&str, &str)] = &[
+    ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
+    ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+    ("OPENCODE_DISABLE_LSP_DOWNLOAD", "1"),
+];
+
+/// Makes a folder of settings one in which opencode has been before. It would fetch a package of types for plugins there
+/// otherwise, from the network, and wait for it.
+fn opencode_at_home(folder: &Path) {
+    let lock = json!({"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}});
+    fs::create_dir_all(folder.join("node_modules")).expect("a folder can be made for a client's settings");
+    fs::write(folder.join("package-lock.json"), lock.to_string())
+        .expect("a client's settings can be written");
+}
+
+/// A user's settings for opencode, in which the model is the scripted one and nobody is asked.
+pub fn opencode_settings(talk: &Talk) -> Value {
+    let options = json!({"baseURL": format!("{}/v1", talk.url()), "apiKey": talk.key()});
+    json!({
+        "model": Kind::Opencode.model(), "small_model": Kind::Opencode.model(), "permission": "allow",
+        "autoupdate": false, "share": "disabled", "provider": {"anthropic": {"options": options}},
+    })
 }
 
 /// Gemini's settings for one hook command on each of these events.

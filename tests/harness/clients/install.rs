@@ -21,6 +21,8 @@ pub struct Installed {
     claude: PathBuf,
     codex: PathBuf,
     gemini: PathBuf,
+    /// There is a package for Linux on x86 among the pins, and no other.
+    opencode: Option<PathBuf>,
 }
 
 /// Why the clients cannot be had.
@@ -95,7 +97,12 @@ impl Installed {
                 return Err(Missing::Program(program.clone()));
             }
         }
-        Ok(Self { claude, codex, gemini })
+        let opencode = modules.join("opencode-linux-x64-baseline/bin/opencode");
+        let opencode = Some(opencode).filter(|program| program.is_file());
+        if opencode.is_none() && (system, machine) == ("linux", "x64") {
+            return Err(Missing::Program(modules.join("opencode-linux-x64-baseline")));
+        }
+        Ok(Self { claude, codex, gemini, opencode })
     }
 
     pub fn claude(&self) -> &Path {
@@ -104,6 +111,14 @@ impl Installed {
 
     pub fn codex(&self) -> &Path {
         &self.codex
+    }
+
+    /// Opencode, or nothing and a loud word about it where it cannot be had.
+    pub fn opencode_or_skip(&self) -> Option<&Path> {
+        if self.opencode.is_none() {
+            crate::skip("real opencode: its package is for Linux on x86");
+        }
+        self.opencode.as_deref()
     }
 
     /// A program for node.

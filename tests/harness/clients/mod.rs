@@ -9,7 +9,9 @@ mod install;
 mod recorder;
 mod run;
 
-pub use client::{CODE_MODE, Client, claude_hooks, codex_hooks, gemini_hooks};
+pub use client::{
+    CODE_MODE, Client, OPENCODE_OFFLINE, claude_hooks, codex_hooks, gemini_hooks, opencode_settings,
+};
 pub use install::{Installed, Missing};
 pub use recorder::Recorder;
 pub use run::{Ended, Running};

@@ -4,14 +4,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mala_agents::install::{self, Removal};
-use mala_agents::{Client, Event};
+use mala_agents::probe::{self, Understood};
+use mala_agents::{Client, install};
 use mala_core::Scope;
 use mala_gate::Repo;
 use mala_gate::hooks::{self, Hook};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Check, Verdict};
+use super::{Check, Verdict, switches};
 
 const SET_UP: &str = "set them up: mala init";
 
@@ -58,59 +58,73 @@ fn commit_msg_refuses(root: &Path) -> io::Result<bool> {
     Ok(!said.status.success() && (reason.contains("names no issue") || reason.contains("does not name")))
 }
 
-/// The clients' hooks: a write into git's hooks must be refused.
+/// The clients' hooks, as they are set up: nothing switches them off, and a write into git's hooks is refused.
 pub(super) fn clients(scope: &Scope) -> Vec<Check> {
-    let is_set_up = |client: &Client| {
-        let text = std::fs::read_to_string(scope.root().join(install::path(*client)));
-        text.is_ok_and(|text| !matches!(install::remove(*client, &text), Ok(Removal::Unchanged)))
+    let set_up = |client: Client| {
+        let text = std::fs::read_to_string(scope.root().join(install::path(client))).ok()?;
+        Some((client, install::hook_command(client, &text)?))
     };
-    Client::ALL.into_iter().filter(is_set_up).map(|client| fires(client, scope)).collect()
+    let found = Client::ALL.into_iter().filter_map(set_up);
+    found
+        .map(|(client, command)| {
+            switches::off(client, scope).unwrap_or_else(|| fires(client, &command, scope))
+        })
+        .collect()
 }
 
-fn fires(client: Client, scope: &Scope) -> Check {
-    let name = match client {
-        Client::Claude => "claude hooks",
-        Client::Codex => "codex hooks",
-        Client::Gemini => "gemini hooks",
-        Client::Opencode => "opencode hooks",
-    };
+fn fires(client: Client, command: &str, scope: &Scope) -> Check {
+    let name = name(client);
     let target = scope.root().join(".git/hooks/mala-doctor");
-    let call = |event: Event, tool: Value| {
-        let mut call =
-            json!({ "hook_event_name": event.name(client), "session_id": "doctor", "cwd": scope.root() });
-        if let (Some(call), Value::Object(tool)) = (call.as_object_mut(), tool) {
-            call.extend(tool);
-        }
-        run(client, &call)
-    };
-    let write = json!({ "tool_name": "Write", "tool_input": { "file_path": target, "content": "" } });
-    let refused = call(Event::BeforeTool, write).map(|(code, out)| code == 2 || out.contains("git's hooks"));
+    let answer = run(command, scope.root(), &probe::call(client, scope.root(), &target));
     // It was a session like any other; now it is over.
-    let _ = call(Event::SessionEnd, json!({}));
-    match refused {
-        Ok(true) => Check::ok(name, "set up, and they fire: a write into git's hooks was refused"),
-        Ok(false) => Check {
-            name,
-            status: Verdict::Fail,
-            detail: "set up, but a write into git's hooks was let through".to_owned(),
-            fix: Some(SET_UP.to_owned()),
+    let _ = run(command, scope.root(), &probe::farewell(client, scope.root()));
+    let failed = |detail: String| Check {
+        name,
+        status: Verdict::Fail,
+        detail,
+        fix: Some(format!("run `{command}` by hand, put `mala` on the PATH, or: mala init")),
+    };
+    match answer {
+        Ok((code, out, err)) => match probe::understand(client, code, &out, &err) {
+            Understood::Denied(reason) if reason.contains("git's hooks") => {
+                switches::untrusted(client, scope).unwrap_or_else(|| {
+                    Check::ok(name, "set up, and they fire: a write into git's hooks was refused")
+                })
+            }
+            Understood::Denied(reason) => failed(format!("set up, but they refuse everything: {reason}")),
+            Understood::Passed => failed("set up, but a write into git's hooks was let through".to_owned()),
+            Understood::Nonsense(why) => failed(format!("set up, but `{command}` does not work: {why}")),
         },
         Err(error) => Check::fail(name, error),
     }
 }
 
-fn run(client: Client, call: &Value) -> io::Result<(i32, String)> {
-    let mut hook = Command::new(std::env::current_exe()?)
-        .args(["hook", client.name()])
+/// What a client's hooks are called among the checks.
+pub(super) fn name(client: Client) -> &'static str {
+    match client {
+        Client::Claude => "claude hooks",
+        Client::Codex => "codex hooks",
+        Client::Gemini => "gemini hooks",
+        Client::Opencode => "opencode hooks",
+    }
+}
+
+/// Runs a hook as a client does: by a shell, with the call on its standard input.
+fn run(command: &str, root: &Path, call: &Value) -> io::Result<(Option<i32>, String, String)> {
+    let mut hook = Command::new("sh")
+        .args(["-c", command])
+        .current_dir(root)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()?;
     if let Some(mut input) = hook.stdin.take() {
-        input.write_all(call.to_string().as_bytes())?;
+        // One that does not listen shows that by its answer.
+        let _ = input.write_all(call.to_string().as_bytes());
     }
     let out = hook.wait_with_output()?;
-    Ok((out.status.code().unwrap_or(-1), String::from_utf8_lossy(&out.stdout).into_owned()))
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok((out.status.code(), text(&out.stdout), text(&out.stderr)))
 }
 
 fn warn(name: &'static str, detail: String) -> Check {

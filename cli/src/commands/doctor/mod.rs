@@ -1,5 +1,6 @@
 mod hooks;
 mod programs;
+mod switches;
 
 use std::io::{self, Write};
 use std::process::Command;

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mala_config::Settings;
-use mala_core::{IssueId, Timestamp};
+use mala_core::{AgentId, IssueId, Timestamp};
 use mala_gate::rerun::{self, Suite};
 use mala_gate::rules::{self, Candidate, IssuePattern, Records};
 use mala_gate::runner::Tee;
@@ -11,7 +11,7 @@ use mala_gate::verdict::{self, Check, Status, Verdict};
 use mala_gate::{EvidenceLog, Oid, Repo};
 use mala_logs::telemetry::spans::{self, Span};
 use mala_logs::telemetry::{GateResult, metrics};
-use mala_store::{EventKind, Party, Store, process};
+use mala_store::{EventKind, Store, StoreError, process};
 use serde_json::json;
 
 use super::transcript::Transcript;
@@ -158,7 +158,8 @@ pub(crate) fn verdict(
         final_message: question.final_message.clone(),
     };
     let since = known.as_ref().map(|known| known.since);
-    let foreign = known.as_ref().map(|known| foreign_writes(&mut store, &known.party, since)).transpose()?;
+    let foreign =
+        known.as_ref().map(|known| foreign_writes(&mut store, &known.party.agent, since)).transpose()?;
     let transcript = match (&question.transcript, &candidate.agent) {
         _ if !settings.transcripts.evidence => None,
         (None, Some(agent)) => Transcript::of_session(&mut store, agent, since)?,
@@ -218,9 +219,16 @@ fn newest(
     Ok(claim.is_none().then_some(head))
 }
 
+/// The name of the check below.
+pub(crate) const FOREIGN_WRITES: &str = "foreign-writes";
+
 /// Changes to others' files, and files written without their lock, stand against an agent.
-fn foreign_writes(store: &mut Store, party: &Party, since: Option<Timestamp>) -> Result<Check, CliError> {
-    let facts = store.facts(&party.agent, &[EventKind::WriteForeign, EventKind::LockLost], since)?;
+pub(crate) fn foreign_writes(
+    store: &mut Store,
+    agent: &AgentId,
+    since: Option<Timestamp>,
+) -> Result<Check, StoreError> {
+    let facts = store.facts(agent, &[EventKind::WriteForeign, EventKind::LockLost], since)?;
     let is_certain = |detail: &serde_json::Value| detail["certain"] != json!(false);
     let mut paths: Vec<String> =
         facts.into_iter().filter(|fact| is_certain(&fact.detail)).filter_map(|fact| fact.path).collect();
@@ -228,19 +236,19 @@ fn foreign_writes(store: &mut Store, party: &Party, since: Option<Timestamp>) ->
     paths.dedup();
     Ok(if paths.is_empty() {
         Check {
-            name: "foreign-writes",
+            name: FOREIGN_WRITES,
             status: Status::Pass,
             detail: "no file of another agent was written".to_owned(),
             evidence: Vec::new(),
         }
     } else {
         Check {
-            name: "foreign-writes",
+            name: FOREIGN_WRITES,
             status: Status::Fail,
             detail: format!(
                 "written without holding them: {}; see what happened: mala logs list --agent {}",
                 paths.join(", "),
-                party.agent
+                agent
             ),
             evidence: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! `mala gate`: whether a commit is accepted, and what git's hooks ask before there is one.
 
-mod check;
+pub(crate) mod check;
 mod commit_msg;
 mod post_commit;
 mod pre_commit;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{explain_conflicts, patience, write_locks};
 use crate::claim;
-use crate::context::{Caller, Context, Paths, open};
+use crate::context::{Caller, Context, Paths};
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::refusal::{self, word};
@@ -54,7 +54,7 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
     let settings = context.settings(&scope, args.overrides())?;
     let patience = patience(args.wait.as_deref(), &settings)?;
     let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
-    let mut store = open(&scope)?;
+    let mut store = context.store(&scope)?;
     let request = Request {
         wants: context.wants(&scope, &args.paths, mode)?,
         party: args.caller.party(context, &mut store, args.owner_pid, args.issue)?,
@@ -85,13 +85,9 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
             Ok(Code::SUCCESS)
         }
         Outcome::Refused(refusal) => {
-            refused(context, &refusal, patience)?;
-            for conflict in &refusal.conflicts {
-                if let Some(taken) = refusal::taken(&mut store, &request.party.agent, conflict) {
-                    context.ui.note("taken", RED, &format!("`{}`: {taken}", plain(&conflict.want.target)));
-                }
-            }
-            Ok(Code::from(REFUSED))
+            let taken = |conflict: &Conflict| refusal::taken(&mut store, &request.party.agent, conflict);
+            let taken: Vec<String> = refusal.conflicts.iter().filter_map(taken).collect();
+            refused(context, &refusal, &taken, patience)
         }
     }
 }
@@ -127,7 +123,12 @@ fn say_waiting(context: &Context, patience: Duration, conflicts: &[Conflict]) {
     }
 }
 
-fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> Result<(), CliError> {
+fn refused(
+    context: &Context,
+    refusal: &Refusal,
+    taken: &[String],
+    patience: Option<Duration>,
+) -> Result<Code, CliError> {
     let ui = &context.ui;
     let (cause, circle) = match &refusal.cause {
         Cause::Held => ("held", None),
@@ -138,13 +139,15 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
     let body = json!({ "granted": [], "conflicts": conflicts, "cause": cause, "deadlock": circle });
     ui.answer(&body, |_| Ok(()))?;
     explain_conflicts(ui, &refusal.conflicts);
+    taken.iter().for_each(|text| ui.note("taken", RED, text));
     match (&refusal.cause, patience) {
         (Cause::Held, None) => {
-            if let Some(conflict) = refusal.conflicts.first() {
+            let ask = |conflict: &Conflict| {
                 let path = word(&plain(&conflict.want.target));
-                ui.hint(&format!("ask for it: mala lock ask {path} --why REASON"));
-            }
-            ui.hint("queue for it with `--wait 5m`, or see who works on what: mala status");
+                format!("ask for it: mala lock ask {path} --why REASON; ")
+            };
+            let ask = refusal.conflicts.first().map(ask).unwrap_or_default();
+            ui.hint(&format!("{ask}queue for it with `--wait 5m`, or see who works on what: mala status"));
         }
         (Cause::Held, Some(_)) => {
             ui.hint("an agent that holds a named lock does not queue for files: release it first");
@@ -156,5 +159,5 @@ fn refused(context: &Context, refusal: &Refusal, patience: Option<Duration>) -> 
             ui.hint("release what others wait for first: mala lock list");
         }
     }
-    Ok(())
+    Ok(Code::from(REFUSED))
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 use mala_config::parse_duration;
 use mala_core::{AgentId, Ask, AskId, AskState, Timestamp, Want};
@@ -53,7 +55,7 @@ pub(super) fn cmd_answer(args: &AnswerArgs, context: &Context) -> Result<Code, C
         }
         AnswerKind::Defer => {
             let eta = parse_duration(args.eta.as_deref().unwrap_or(ETA))?;
-            answer_deferred(context, &store.answer_defer(&holder, &args.id, eta)?)
+            answer_deferred(context, &store.answer_defer(&holder, &args.id, eta)?, eta)
         }
     }
 }
@@ -91,11 +93,15 @@ fn outcome(ask: &Ask, is_granted: bool) -> String {
     }
 }
 
-fn answer_deferred(context: &Context, ask: &Ask) -> Result<Code, CliError> {
-    let now = Timestamp::now();
-    context.ui.answer(&json!({ "ask": AskJson::new(ask, now), "granted": [] }), |out| {
-        let left = span(ask.due_at.since(now));
-        writeln!(out, "`{}` was told that you need `{}` for {left}", ask.asker, plain(&ask.want.target))
+fn answer_deferred(context: &Context, ask: &Ask, eta: Duration) -> Result<Code, CliError> {
+    context.ui.answer(&json!({ "ask": AskJson::new(ask, Timestamp::now()), "granted": [] }), |out| {
+        writeln!(
+            out,
+            "`{}` was told that you need `{}` for {}",
+            ask.asker,
+            plain(&ask.want.target),
+            span(eta)
+        )
     })?;
     Ok(Code::SUCCESS)
 }

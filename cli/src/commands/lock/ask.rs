@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use clap::Args;
 use mala_config::Settings;
-use mala_core::{Ask, Conflict, Lock, Mode, Target, Timestamp, Urgency, Want};
+use mala_core::{Ask, Conflict, Lock, Mode, Timestamp, Urgency};
 use mala_store::{
-    AskError, AskRequest, Cause, Outcome, Refusal, Request, Store, StoreError, Wait, show_circle,
+    AskError, AskFilter, AskRequest, Cause, Outcome, Refusal, Request, Store, StoreError, Wait, show_circle,
 };
 use serde_json::json;
 
@@ -17,8 +17,6 @@ use crate::ui::{RED, YELLOW, plain, span};
 
 /// How often an ask is tried again because the file changed hands in between.
 const TRIES: usize = 5;
-/// A wait looks again at least this often whether somebody else is in the way now and has to be asked.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Ask the holder of a file to give it up
 ///
@@ -146,8 +144,9 @@ fn wait(
     request: &AskRequest,
     patience: Duration,
 ) -> Result<Outcome, CliError> {
+    // Reminded only when somebody else is in the way: the time itself never comes.
     let wait =
-        Wait { longest: patience, on_behalf_of: context.asker_process(), remind_every: Some(LOOK_AGAIN) };
+        Wait { longest: patience, on_behalf_of: context.asker_process(), remind_every: Some(patience) };
     let ask_again = |conflicts: &[Conflict]| {
         let is_asked = conflicts.is_empty() || asking.ask(request).is_ok();
         if let Some(conflict) = conflicts.first().filter(|_| is_asked) {
@@ -213,13 +212,9 @@ fn refused(
     Ok(Code::from(REFUSED))
 }
 
-/// What this agent has asked about this very thing, and what became of it last.
+/// What this agent still asks for about this very thing.
 fn own_asks(store: &mut Store, request: &AskRequest) -> Result<Vec<Ask>, CliError> {
-    let filter = mala_store::AskFilter { asker: Some(request.party.agent.clone()), ..Default::default() };
-    let is_meant = |ask: &Ask| is_same(&ask.want, &request.want.target);
+    let filter = AskFilter { asker: Some(request.party.agent.clone()), ..Default::default() };
+    let is_meant = |ask: &Ask| ask.want.target == request.want.target;
     Ok(store.asks(&filter)?.into_iter().filter(is_meant).collect())
-}
-
-fn is_same(want: &Want, target: &Target) -> bool {
-    want.target == *target
 }

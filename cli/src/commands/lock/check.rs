@@ -3,7 +3,7 @@ use mala_core::{Mode, Want};
 use serde_json::json;
 
 use super::explain_conflicts;
-use crate::context::{Caller, Context, Paths, open};
+use crate::context::{Caller, Context, Paths};
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::ui::plain;
@@ -26,7 +26,7 @@ pub(super) fn cmd_check(args: &CheckArgs, context: &Context) -> Result<Code, Cli
     let scope = context.scope()?;
     let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
     let wants = context.wants(&scope, &args.paths, mode)?;
-    let mut store = open(&scope)?;
+    let mut store = context.store(&scope)?;
     let agent = args.caller.agent(context, &mut store)?;
     let conflicts = store.check(&agent, &wants)?;
     let body = json!({ "available": conflicts.is_empty(), "conflicts": json::conflicts(&conflicts) });

@@ -4,7 +4,7 @@ use mala_store::{Released, Store, Which};
 use serde_json::json;
 
 use super::explain_conflicts;
-use crate::context::{Caller, Context, Selection, open};
+use crate::context::{Caller, Context, Selection};
 use crate::enforce::drain;
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
@@ -27,7 +27,7 @@ pub(crate) struct ReleaseArgs {
 pub(super) fn cmd_release(args: &ReleaseArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let which = args.selection.resolve(context, &scope)?;
-    let mut store = open(&scope)?;
+    let mut store = context.store(&scope)?;
     let agent = args.caller.agent(context, &mut store)?;
     let leaving = leaving(context, &mut store, &agent, &which)?;
     let _closed = context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving));

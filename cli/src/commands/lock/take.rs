@@ -106,12 +106,12 @@ fn answer(
         json!({ "ask": AskJson::new(ask, store.now()), "granted": json::locks(granted), "saved_ref": name });
     context.ui.answer(&body, |out| {
         let path = plain(&ask.want.target);
-        match granted.is_empty() {
-            false => writeln!(out, "`{path}` belongs to `{}` now, taken from `{}`", ask.asker, ask.holder)?,
-            true => {
-                writeln!(out, "`{path}` was taken from `{}`; something else is still in the way", ask.holder)?
-            }
-        }
+        let (asker, holder) = (&ask.asker, &ask.holder);
+        let what = match granted.is_empty() {
+            false => format!("`{path}` belongs to `{asker}` now, taken from `{holder}`"),
+            true => format!("`{path}` was taken from `{holder}`; something else is still in the way"),
+        };
+        writeln!(out, "{what}")?;
         match saved {
             Some(saved) => {
                 writeln!(

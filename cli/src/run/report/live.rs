@@ -74,9 +74,12 @@ impl Live {
             Event::Gating { issue, .. } => self.say(issue, "at the gate"),
             Event::Rejected { issue, .. } => self.say(issue, "told what is missing"),
             Event::Parked { issue, awaits, .. } => {
-                self.say(issue, &format!("waits for {}", words::files(awaits)))
+                self.say(issue, &format!("waits for {}", words::files(awaits)));
             }
             Event::Paused { issue, until, .. } => self.say(issue, &format!("pauses until {until}")),
+            Event::NeedsInput { issue, question, .. } => self.say(issue, &format!("needs input: {question}")),
+            Event::Answered { issue, .. } => self.say(issue, "goes on"),
+            Event::Nudged { issue, .. } => self.say(issue, "told to go on"),
             Event::Used { issue, cost: Some(cost), .. } => {
                 self.costs.insert(issue.clone(), *cost);
             }
@@ -102,6 +105,10 @@ impl Reporter for Live {
             let _ = self.screen.println(line);
         }
         self.follow(event);
+        if matches!(event, Event::NeedsInput { .. }) {
+            // A bell for whoever looks elsewhere.
+            let _ = self.screen.println("\x07");
+        }
         if let Event::RunEnded { summary } = event {
             let _ = write_summary(&mut *self.ui.out(), summary);
         }

@@ -30,6 +30,24 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
         Event::Paused { issue, why, until, .. } => {
             vec![line(issue, &format!("{YELLOW}pauses until {until}{YELLOW:#}: {}", plain(why)))]
         }
+        Event::NeedsInput { issue, question, until, .. } => vec![line(
+            issue,
+            &format!(
+                "{YELLOW}needs input{YELLOW:#} until {until}: {} (answer: mala issue note {issue} 'TEXT')",
+                plain(question)
+            ),
+        )],
+        Event::Answered { issue, answer, .. } => {
+            let how =
+                if answer.is_some() { "got its answer" } else { "got no answer, and has to decide itself" };
+            vec![line(issue, how)]
+        }
+        Event::Nudged { issue, why, .. } => {
+            vec![line(issue, &format!("{YELLOW}told to go on{YELLOW:#}: {}", plain(why)))]
+        }
+        Event::Resting { issue, why, until } => {
+            vec![line(issue, &format!("{DIM}not before {until}{DIM:#}: {}", plain(why)))]
+        }
         Event::Rejected { issue, round, rounds, is_sent_back, failed, .. } => {
             let told = is_sent_back.then(|| format!(", told (round {round} of {rounds})"));
             let first = format!("{YELLOW}gate: not accepted{YELLOW:#}{}", told.unwrap_or_default());

@@ -10,8 +10,30 @@ use serde_json::json;
 use super::Clerk;
 use crate::State;
 use crate::note::{self, Handoff};
-use crate::ports::{Attempt, Ending, Finish, Judgement, PortError};
+use crate::ports::{Attempt, Ending, Finish, Interruption, Judgement, PortError};
 use crate::salvage::{self, SavedRef};
+
+/// Why an attempt ends without having been accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    Failed,
+    /// It needs to know something that only a person can tell.
+    Asks,
+    /// Somebody stopped the run.
+    Stopped,
+    /// The run was killed.
+    Killed,
+}
+
+impl Cause {
+    fn interruption(self) -> Option<Interruption> {
+        match self {
+            Self::Failed | Self::Asks => None,
+            Self::Stopped => Some(Interruption::Stopped),
+            Self::Killed => Some(Interruption::Killed),
+        }
+    }
+}
 
 /// What is known when an attempt ends.
 #[derive(Debug, Clone)]
@@ -20,11 +42,29 @@ pub(crate) struct Given {
     pub(crate) from: State,
     /// Why it failed, as the end of a sentence; unused if it did not.
     pub(crate) reason: String,
+    pub(crate) cause: Cause,
     pub(crate) judgement: Judgement,
     pub(crate) last_message: Option<String>,
     pub(crate) log: Option<String>,
     pub(crate) cost: Option<f64>,
     pub(crate) tokens: u64,
+}
+
+impl Given {
+    /// Of an attempt that nobody has watched to its end.
+    pub(crate) fn cut_off(attempt: Attempt, from: State, reason: &str, cause: Cause) -> Self {
+        Self {
+            attempt,
+            from,
+            reason: reason.to_owned(),
+            cause,
+            judgement: Judgement::default(),
+            last_message: None,
+            log: None,
+            cost: None,
+            tokens: 0,
+        }
+    }
 }
 
 /// How it ended.
@@ -82,7 +122,11 @@ impl Clerk {
             last_message: given.last_message.as_deref(),
             log: given.log.as_deref(),
         });
-        let is_blocked = self.ledger.tries(&attempt.issue)?.ended + 1 >= self.attempts;
+        let is_blocked = match given.cause {
+            Cause::Failed | Cause::Killed => self.ledger.tries(&attempt.issue)?.ended + 1 >= self.attempts,
+            Cause::Asks => true,
+            Cause::Stopped => false,
+        };
         let reason = given.reason.clone();
         let ending = if is_blocked { Ending::Blocked { reason } } else { Ending::HandedOver { reason } };
         self.tell_tracker(attempt, Some(&note), &ending)?;
@@ -94,6 +138,8 @@ impl Clerk {
     /// Saves and restores the agent's files. A failure is not the end: the note says that the work is still there.
     fn salvage(&self, attempt: &Attempt, reason: &str) -> Salvaged {
         let mut salvaged = Salvaged { files: Vec::new(), saved: None, not_saved: None };
+        // Its git may have been killed with it, and what that left would be in the way of ours.
+        self.launcher.sweep();
         if let Err(error) = self.try_salvage(attempt, reason, &mut salvaged) {
             let causes = std::iter::successors(Some(&*error as &dyn std::error::Error), |it| it.source());
             salvaged.not_saved = Some(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "));
@@ -103,6 +149,9 @@ impl Clerk {
 
     fn try_salvage(&self, attempt: &Attempt, reason: &str, salvaged: &mut Salvaged) -> Result<(), PortError> {
         let files = self.own_dirty_files(attempt)?;
+        if files.is_empty() {
+            return Ok(());
+        }
         salvaged.files = files.iter().cloned().collect();
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);
         let message = format!(
@@ -111,7 +160,7 @@ impl Clerk {
         );
         salvaged.saved = salvage::save(&self.repo, &name, &files, &message)?;
         let before = self.before(&attempt.run)?;
-        salvage::restore(&self.repo, &files, &before)?;
+        salvage::restore(&self.repo, &self.owner, &files, &before)?;
         Ok(())
     }
 
@@ -142,6 +191,7 @@ impl Clerk {
 }
 
 fn finish(given: &Given, ending: Ending, note: Option<String>, saved_ref: Option<String>) -> Finish {
+    let is_done = matches!(ending, Ending::Done { .. });
     Finish {
         from: given.from,
         ending,
@@ -150,5 +200,6 @@ fn finish(given: &Given, ending: Ending, note: Option<String>, saved_ref: Option
         cost: given.cost,
         tokens: given.tokens,
         verdict: Some(json!(given.judgement)),
+        interruption: if is_done { None } else { given.cause.interruption() },
     }
 }

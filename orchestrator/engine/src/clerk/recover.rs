@@ -1,8 +1,8 @@
 //! What a run that was killed has left behind, made good.
 
-use mala_core::{AgentId, IssueId};
+use mala_core::{AgentId, IssueId, RunId};
 
-use super::{Clerk, Given};
+use super::{Cause, Clerk, Given};
 use crate::ports::{Abandoned, Attempt, Detail, Judgement, PortError};
 use crate::salvage;
 use crate::{State, Step};
@@ -17,12 +17,25 @@ pub(crate) struct Recovered {
 
 impl Clerk {
     /// Ends every attempt of runs that are gone: nothing of theirs runs any more, work that passes the gate counts, other
-    /// work is saved and handed over. May itself be killed at any point and repeated.
-    pub(crate) fn recover(&self) -> Result<Vec<Recovered>, PortError> {
+    /// work is saved and handed over. May itself be killed at any point and repeated. One that cannot be ended now, because
+    /// its tracker does not answer for example, is left for the next start and keeps nobody else from working.
+    pub(crate) fn recover(&self, run: &RunId) -> Result<Vec<Recovered>, PortError> {
         salvage::sweep(&self.repo);
+        let mut keep = vec![run.clone()];
+        let mut recovered = Vec::new();
+        for one in self.ledger.abandoned()? {
+            let Attempt { run, issue, agent, .. } = one.attempt.clone();
+            recovered.push(self.recover_one(one).unwrap_or_else(|error| {
+                keep.push(run);
+                let causes = std::iter::successors(Some(&*error as &dyn std::error::Error), |it| it.source());
+                let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+                Recovered { issue, agent, outcome: format!("not ended, because that failed: {text}") }
+            }));
+        }
+        // Once more: what was reaped just now may have left something, too.
         self.launcher.sweep();
-        let abandoned = self.ledger.abandoned()?;
-        abandoned.into_iter().map(|one| self.recover_one(one)).collect()
+        salvage::Before::forget_others(&self.repo, &keep)?;
+        Ok(recovered)
     }
 
     fn recover_one(&self, abandoned: Abandoned) -> Result<Recovered, PortError> {
@@ -41,16 +54,8 @@ impl Clerk {
         };
         let is_accepted = judgement.accepted;
         let from = if is_accepted { self.bring_to_gate(&attempt, state)? } else { state };
-        let given = Given {
-            from,
-            reason: "its run was killed".to_owned(),
-            judgement,
-            last_message: None,
-            log: None,
-            cost: None,
-            tokens: 0,
-            attempt,
-        };
+        let cut_off = Given::cut_off(attempt, from, "its run was killed", Cause::Killed);
+        let given = Given { judgement, ..cut_off };
         if is_accepted {
             self.accept(&given)?;
             return Ok(recovered("done".to_owned()));

@@ -1,13 +1,16 @@
 //! What the gate said, and how attempts end.
 
+use std::time::Duration;
+
 use mala_core::{IssueId, Timestamp};
+use tokio::time::Instant;
 
 use super::job::{Ending, Job};
 use super::launch::Purpose;
 use super::stop::Stopping;
 use super::{Dispatcher, News, causes};
 use crate::Step;
-use crate::clerk::{Fingerprint, Given, Handed};
+use crate::clerk::{Cause, Fingerprint, Given, Handed};
 use crate::event::Event;
 use crate::ports::{Detail, Judgement, PortError};
 use crate::queue::Candidate;
@@ -15,6 +18,10 @@ use crate::summary::{AttemptResult, AttemptSummary};
 
 /// How often an ending is tried before it is left to the next start.
 const ENDING_TRIES: u32 = 3;
+/// How often the gate is asked when it fails itself.
+const GATE_TRIES: u32 = 3;
+/// The longest pause before an issue is tried again.
+const LONGEST_REST: Duration = Duration::from_secs(5 * 60);
 
 impl Dispatcher {
     pub(super) async fn on_judged(
@@ -24,10 +31,7 @@ impl Dispatcher {
     ) {
         let (judgement, fingerprint) = match judged {
             Ok(judged) => *judged,
-            Err(error) => {
-                let reason = format!("the gate itself failed: {}", causes(&*error));
-                return self.hand_over(id, &reason);
-            }
+            Err(error) => return self.on_gate_error(id, &error),
         };
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.judgement = judgement;
@@ -43,10 +47,14 @@ impl Dispatcher {
         let (round, rounds) = (job.rounds + 1, self.options.gate_attempts);
         let (agent, failed) = (job.attempt.agent.clone(), job.judgement.failed.clone());
         let verdict = self.no_further_round(id, is_same);
+        if let Some(question) = self.question_of(id) {
+            return self.on_question(id, question, verdict).await;
+        }
         let is_sent_back = verdict.is_none();
         self.tell(&Event::Rejected { issue: id.clone(), agent, round, rounds, is_sent_back, failed });
         if let Some(reason) = verdict {
-            return self.hand_over(id, &reason);
+            let cause = self.cause();
+            return self.hand_over(id, &reason, cause);
         }
         if self.step(id, Step::Reject, Detail::default()).await {
             if let Some(job) = self.jobs.get_mut(id) {
@@ -54,6 +62,24 @@ impl Dispatcher {
             }
             self.launch(id, Purpose::Retry).await;
         }
+    }
+
+    /// Somebody may have killed what the gate started, or the disk may have been full for a moment.
+    fn on_gate_error(&mut self, id: &IssueId, error: &PortError) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.gate_errors += 1;
+        let text = causes(&**error);
+        if job.gate_errors < GATE_TRIES {
+            self.warn(&format!("{id}: the gate failed and is asked again: {text}"));
+            return self.judge(id);
+        }
+        let cause = self.cause();
+        self.hand_over(id, &format!("the gate itself failed: {text}"), cause);
+    }
+
+    /// What ends attempts now: a stop of the run is no failure of theirs.
+    pub(super) fn cause(&self) -> Cause {
+        if self.stopping == Stopping::No { Cause::Failed } else { Cause::Stopped }
     }
 
     /// Why the agent is not sent back, if it is not.
@@ -79,8 +105,8 @@ impl Dispatcher {
         })
     }
 
-    pub(super) fn hand_over(&mut self, id: &IssueId, reason: &str) {
-        self.end(id, Ending::HandOver { reason: reason.to_owned() });
+    pub(super) fn hand_over(&mut self, id: &IssueId, reason: &str, cause: Cause) {
+        self.end(id, Ending::HandOver { reason: reason.to_owned(), cause });
     }
 
     /// Ends the attempt, away from the loop.
@@ -88,26 +114,33 @@ impl Dispatcher {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.pause = None;
         job.parked = None;
+        job.question = None;
         job.ending = Some(ending.clone());
         job.ending_tries += 1;
-        let reason = match &ending {
-            Ending::Accept => String::new(),
-            Ending::HandOver { reason } => reason.clone(),
+        let (reason, cause) = match &ending {
+            Ending::Accept => (String::new(), Cause::Failed),
+            Ending::HandOver { reason, cause } => (reason.clone(), *cause),
         };
         let given = Given {
             attempt: job.attempt.clone(),
             from: job.state,
             reason,
+            cause,
             judgement: job.judgement.clone(),
             last_message: job.message.clone(),
             log: Some(job.log.display().to_string()),
             cost: job.meter.usage().cost,
             tokens: job.tokens(),
         };
-        let (clerk, id) = (self.clerk.clone(), id.clone());
-        let work = move || match ending {
-            Ending::Accept => clerk.accept(&given),
-            Ending::HandOver { .. } => clerk.hand_over(&given),
+        let (clerk, id, is_torn) = (self.clerk.clone(), id.clone(), job.is_torn);
+        let work = move || {
+            if is_torn {
+                clerk.launcher.reap(&given.attempt)?;
+            }
+            match ending {
+                Ending::Accept => clerk.accept(&given),
+                Ending::HandOver { .. } => clerk.hand_over(&given),
+            }
         };
         self.background(work, |ended| News::Ended(id, ended));
     }
@@ -137,8 +170,8 @@ impl Dispatcher {
         let agent = job.attempt.agent.clone();
         let (result, reason) = match ending {
             Ending::Accept => (AttemptResult::Done, None),
-            Ending::HandOver { reason } if handed.is_blocked => (AttemptResult::Blocked, Some(reason)),
-            Ending::HandOver { reason } => (AttemptResult::HandedOver, Some(reason)),
+            Ending::HandOver { reason, .. } if handed.is_blocked => (AttemptResult::Blocked, Some(reason)),
+            Ending::HandOver { reason, .. } => (AttemptResult::HandedOver, Some(reason)),
         };
         let event = match &reason {
             None => Event::Done {
@@ -156,13 +189,25 @@ impl Dispatcher {
             },
         };
         self.attempts.push(summary_of(&job, result, reason, handed.saved_ref.clone()));
+        self.tell(&event);
         match result {
             AttemptResult::Done => self.queue.settle(id, true),
             AttemptResult::Blocked => self.queue.settle(id, false),
-            AttemptResult::HandedOver => self.queue.try_again(self.candidate_again(&job)),
+            AttemptResult::HandedOver => self.try_again(&job),
         }
-        self.tell(&event);
         self.ask_for_issues();
+        self.ask_for_health();
+    }
+
+    /// An agent whose process failed is not the issue's fault, nor likely to do better at once.
+    fn try_again(&mut self, job: &Job) {
+        let id = &job.issue.id;
+        self.queue.try_again(self.candidate_again(job));
+        if let Some(why) = job.failure.clone().filter(|_| self.stopping == Stopping::No) {
+            let tried = self.queue.tried(id).saturating_sub(1).min(10);
+            let span = self.options.retry_pause.saturating_mul(4_u32.saturating_pow(tried)).min(LONGEST_REST);
+            self.rest(id, Instant::now() + span, &why);
+        }
     }
 
     fn candidate_again(&self, job: &Job) -> Candidate {

@@ -58,7 +58,7 @@ impl Dispatcher {
         self.feed.is_asking = true;
         self.feed.is_stale = false;
         self.feed.asked_at = Some(Instant::now());
-        let limit = AHEAD + self.queue.settled_count() + self.jobs.len() + self.options.max_agents;
+        let limit = AHEAD + self.queue.settled_open_count() + self.jobs.len() + self.options.max_agents;
         let (clerk, listed) = (self.clerk.clone(), self.options.issues.clone());
         self.background(move || Ok(find(&clerk, &listed, limit)?), News::Ready);
     }
@@ -90,7 +90,7 @@ impl Dispatcher {
 
     /// Looks for new work from time to time, while there is nobody to give it to or nothing to give.
     pub(super) fn poll_if_due(&mut self) {
-        let has_room = self.jobs.len() + self.claiming.len() < self.options.max_agents;
+        let has_room = self.jobs.len() + self.claiming.len() < self.max_agents;
         let is_worth_it =
             self.options.watch || (self.queue.held_back().next().is_some() && !self.jobs.is_empty());
         let is_due = self.feed.asked_at.is_none_or(|asked| asked.elapsed() >= self.options.poll);

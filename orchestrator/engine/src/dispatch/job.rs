@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::parked::Parked;
 use crate::State;
-use crate::clerk::Fingerprint;
+use crate::clerk::{Cause, Continuation, Fingerprint};
 use crate::limits::{Limits, Meter};
 use crate::ports::{Attempt, Judgement};
 use crate::session::Session;
@@ -29,6 +29,17 @@ pub(super) struct Job {
     pub(super) session_id: Option<String>,
     /// When to go on, while the client has to slow down.
     pub(super) pause: Option<Pause>,
+    /// What it has asked, while it waits for the answer.
+    pub(super) question: Option<Question>,
+    /// Questions so far.
+    pub(super) questions: u32,
+    /// It was told that nobody answers.
+    pub(super) is_on_its_own: bool,
+    /// Why the session is started again, once its process has ended: it was silent for too long.
+    pub(super) nudge: Option<String>,
+    pub(super) is_nudged: bool,
+    /// What an earlier attempt left, for the first process to go on with.
+    pub(super) continuation: Option<Continuation>,
     /// Pauses in a row for which the client did not say how long they last.
     pub(super) pauses: u32,
     /// Set while it waits for files that it asked for.
@@ -37,12 +48,16 @@ pub(super) struct Job {
     pub(super) waited_in_vain: bool,
     /// Set once the attempt must end, with the reason: it gets no further round.
     pub(super) last_call: Option<String>,
+    /// The last process was killed, so its tree may still be about to end.
+    pub(super) is_torn: bool,
     /// Set if the last process failed, with how it did.
     pub(super) failure: Option<String>,
     pub(super) message: Option<String>,
     /// How often the gate has sent it back.
     pub(super) rounds: u32,
     pub(super) gates: u32,
+    /// How often the gate itself has failed in this round.
+    pub(super) gate_errors: u32,
     pub(super) judgement: Judgement,
     pub(super) fingerprint: Option<Fingerprint>,
     /// How it is to end, once that is decided; kept so that it can be tried again.
@@ -57,10 +72,22 @@ pub(super) struct Pause {
     pub(super) why: String,
 }
 
+/// A question that waits for its answer.
+#[derive(Debug, Clone)]
+pub(super) struct Question {
+    pub(super) text: String,
+    pub(super) until: Instant,
+    pub(super) since: Timestamp,
+    /// Notes on the issue when it was asked; those that come later are the answer.
+    pub(super) notes: Option<usize>,
+    /// When the tracker was last asked; nothing while it is being asked.
+    pub(super) looked_at: Option<Instant>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
     Accept,
-    HandOver { reason: String },
+    HandOver { reason: String, cause: Cause },
 }
 
 impl Job {
@@ -84,19 +111,32 @@ impl Job {
             session: None,
             session_id: None,
             pause: None,
+            question: None,
+            questions: 0,
+            is_on_its_own: false,
+            nudge: None,
+            is_nudged: false,
+            continuation: None,
             pauses: 0,
             parked: None,
             waited_in_vain: false,
             last_call: None,
+            is_torn: false,
             failure: None,
             message: None,
             rounds: 0,
             gates: 0,
+            gate_errors: 0,
             judgement: Judgement::default(),
             fingerprint: None,
             ending: None,
             ending_tries: 0,
         }
+    }
+
+    /// True if its session can be spoken to again.
+    pub(super) fn has_conversation(&self) -> bool {
+        self.profile.kind.has_sessions() && self.session_id.is_some()
     }
 
     pub(super) fn tokens(&self) -> u64 {

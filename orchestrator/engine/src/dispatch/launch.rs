@@ -5,15 +5,18 @@ use std::io;
 use std::path::Path;
 
 use mala_agents::start::{self, LaunchSpec, Order};
-use mala_core::{Issue, IssueId, Timestamp};
+use mala_core::{IssueId, Timestamp};
 use nix::unistd::Uid;
 
 use super::job::Job;
 use super::{Dispatcher, causes};
+
+use crate::clerk::{Cause, Taken};
 use crate::event::Event;
-use crate::ports::{Attempt, Detail, PortError};
-use crate::session::{self, Session, Start};
-use crate::{State, Step, prompt};
+use crate::ports::{Detail, PortError};
+use crate::prompt::{self, Tests};
+use crate::session::{self, Reach, Session, Start};
+use crate::{State, Step};
 
 /// What the next process of a job is for.
 #[derive(Debug, Clone)]
@@ -24,11 +27,14 @@ pub(super) enum Purpose {
     Retry,
     /// It goes on after a pause, or after it has waited for others.
     GoOn { why: String },
+    /// It goes on after its question.
+    Answer { question: String, answer: Option<String> },
 }
 
 impl Dispatcher {
     /// Begins the attempt that was just claimed.
-    pub(super) async fn begin(&mut self, attempt: Attempt, issue: Issue) {
+    pub(super) async fn begin(&mut self, taken: Taken) {
+        let Taken { attempt, issue, left } = taken;
         let id = issue.id.clone();
         let Some((profile, limits)) = self.options.profiles.choose(&issue).cloned() else {
             return self.leave(&id, "there is no profile for it");
@@ -44,31 +50,37 @@ impl Dispatcher {
         let log = folder.join(format!("{}.log", file_name(attempt.agent.as_str())));
         self.left.remove(&id);
         self.begun.insert(id.clone());
-        self.jobs.insert(id.clone(), Job::new(attempt, issue, profile, limits, log));
+        let mut job = Job::new(attempt, issue, profile, limits, log);
+        job.session_id = left.as_ref().and_then(|left| left.session_for(&job.profile));
+        job.continuation = left;
+        self.jobs.insert(id.clone(), job);
         self.launch(&id, Purpose::Begin).await;
     }
 
-    /// Starts the next process of a job and writes that down. A process that cannot be started ends the attempt.
+    /// Writes down that the next process of a job begins, and starts it. One that cannot be started ends the attempt.
     pub(super) async fn launch(&mut self, id: &IssueId, purpose: Purpose) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let detail = Detail { session: job.session_id.clone(), ..Detail::default() };
+        let step = if job.state == State::Running { Step::Resume } else { Step::Start };
+        if !self.step(id, step, detail).await {
+            return;
+        }
         let Some(job) = self.jobs.get(id) else { return };
         let session = match self.start(job, &purpose) {
             Ok(session) => session,
             Err(error) => {
                 let reason = format!("the agent could not be started: {}", causes(&*error));
-                return self.hand_over(id, &reason);
+                return self.hand_over(id, &reason, Cause::Failed);
             }
         };
-        let detail = Detail { session: job.session_id.clone() };
         let (agent, resumed, pid) = (job.attempt.agent.clone(), job.session_id.clone(), session.pid);
-        let step = if job.state == State::Running { Step::Resume } else { Step::Start };
         if let Some(job) = self.jobs.get_mut(id) {
             job.session = Some(session);
             job.failure = None;
+            job.continuation = None;
             job.meter.sign_of_life(Timestamp::now());
         }
-        if self.step(id, step, detail).await {
-            self.tell(&Event::Started { issue: id.clone(), agent, pid, session: resumed });
-        }
+        self.tell(&Event::Started { issue: id.clone(), agent, pid, session: resumed });
     }
 
     fn start(&self, job: &Job, purpose: &Purpose) -> Result<Session, PortError> {
@@ -79,6 +91,7 @@ impl Dispatcher {
             prompt: &prompt,
             session: job.session_id.as_deref().filter(|_| job.profile.kind.has_sessions()),
             mala: &self.options.mala,
+            root: self.clerk.repo.root(),
             folder: &folder,
             budget: job.limits.cost.map(|cost| (cost - job.meter.usage().cost.unwrap_or(0.0)).max(0.01)),
             is_root: Uid::effective().is_root(),
@@ -93,7 +106,9 @@ impl Dispatcher {
             kind: job.profile.kind,
             command,
             stdin: spec.stdin,
+            spent: job.session_id.as_ref().map(|_| job.meter.usage()).unwrap_or_default(),
             log: job.log.clone(),
+            reach: if self.clerk.launcher.keeps_trees() { Reach::Process } else { Reach::Group },
         };
         Ok(session::start(start, self.signs.clone())?)
     }
@@ -102,15 +117,18 @@ impl Dispatcher {
     fn prompt(&self, job: &Job, purpose: &Purpose) -> String {
         let options = &self.options;
         let rest = match purpose {
-            Purpose::Begin => None,
+            Purpose::Begin => {
+                job.continuation.as_ref().map(|left| prompt::take_up(options, &job.issue, left))
+            }
+            Purpose::Answer { question, answer } => Some(prompt::answer(question, answer.as_deref())),
             Purpose::Retry => Some(prompt::retry(options, &job.issue, &job.judgement, job.rounds)),
             Purpose::GoOn { why } => Some(prompt::resume(options, &job.issue, why)),
         };
-        let has_conversation = job.profile.kind.has_sessions() && job.session_id.is_some();
         match rest {
-            Some(rest) if has_conversation => rest,
+            Some(rest) if job.has_conversation() => rest,
             rest => {
-                let task = prompt::task(options, self.clerk.repo.root(), &job.issue, &job.attempt);
+                let tests = if self.isolates_tests { Tests::Isolated } else { Tests::InTurn };
+                let task = prompt::task(options, self.clerk.repo.root(), &job.issue, &job.attempt, tests);
                 rest.map_or(task.clone(), |rest| format!("{task}\n---\n\n{rest}"))
             }
         }

@@ -12,9 +12,10 @@ use super::stop::Stopping;
 use super::{Dispatcher, News};
 use crate::State;
 use crate::Step;
+use crate::clerk::Cause;
 use crate::event::Event;
-use crate::limits::Reached;
-use crate::ports::Detail;
+use crate::limits::{Limit, Reached};
+use crate::ports::{Attempt, Detail};
 use crate::session::{Ended, Sign, Stop, What};
 
 /// Pauses where nobody says how long they take: the first, doubled each time, and the longest.
@@ -37,10 +38,13 @@ impl Dispatcher {
         job.meter.sign_of_life(Timestamp::now());
         job.meter.set_usage(usage);
         let agent = job.attempt.agent.clone();
-        let mut events = Vec::new();
+        let (mut events, mut sessions) = (Vec::new(), Vec::new());
         for one in progress {
             match one {
-                Progress::Session(session) => job.session_id = Some(session),
+                Progress::Session(session) => {
+                    job.session_id = Some(session.clone());
+                    sessions.push((job.attempt.clone(), job.state, session));
+                }
                 Progress::Doing(what) => {
                     job.pauses = 0;
                     events.push(Event::Doing { issue: id.clone(), agent: agent.clone(), what });
@@ -58,10 +62,21 @@ impl Dispatcher {
         }
         let reached = job.meter.spent(&job.limits);
         events.into_iter().for_each(|event| self.tell(&event));
-        if let Some(Reached(reason)) = reached {
+        for (attempt, state, session) in sessions {
+            self.keep_session(attempt, state, session);
+        }
+        if let Some(Reached { reason, .. }) = reached {
             self.end_early(id, &reason);
         }
         self.check_budget();
+    }
+
+    /// Writes down how the conversation is called, at once: whoever resumes a killed run needs it.
+    fn keep_session(&self, attempt: Attempt, state: State, session: String) {
+        let ledger = self.clerk.ledger.clone();
+        let detail = Detail { session: Some(session), ..Detail::default() };
+        // The next step writes it again, so a failure here is not the end.
+        self.background(move || ledger.advance(&attempt, state, state, &detail), News::Kept);
     }
 
     /// The process has ended: pause, or ask the gate.
@@ -74,13 +89,19 @@ impl Dispatcher {
             job.session_id = Some(session.clone());
         }
         let said = ended.report.message.clone().filter(|text| !text.trim().is_empty());
+        job.is_torn = ended.is_torn();
         job.failure = failure(&ended);
         job.message = said.or_else(|| Some(ended.stderr.clone()).filter(|text| !text.trim().is_empty()));
         self.check_budget();
-        let Some(job) = self.jobs.get(id) else { return };
-        match (&ended.report.limited, &job.last_call) {
-            (Some(limited), None) if self.stopping == Stopping::No => self.pause(id, limited),
-            _ => self.ask_gate(id).await,
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let nudge = job.nudge.take();
+        if job.last_call.is_some() || self.stopping != Stopping::No {
+            return self.ask_gate(id).await;
+        }
+        match (&ended.report.limited, nudge) {
+            (Some(limited), _) => self.pause(id, limited),
+            (None, Some(why)) => self.launch(id, Purpose::GoOn { why }).await,
+            (None, None) => self.ask_gate(id).await,
         }
     }
 
@@ -88,20 +109,32 @@ impl Dispatcher {
     pub(super) async fn ask_gate(&mut self, id: &IssueId) {
         if self.stopping == Stopping::Hurry || self.stopping == Stopping::Now {
             let reason = self.stopping.reason().to_owned();
-            return self.hand_over(id, &reason);
+            return self.hand_over(id, &reason, Cause::Stopped);
         }
         let Some(job) = self.jobs.get(id) else { return };
-        let detail = Detail { session: job.session_id.clone() };
+        let detail = Detail { session: job.session_id.clone(), ..Detail::default() };
         if job.state == State::Running && !self.step(id, Step::End, detail).await {
             return;
         }
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.gates += 1;
-        let (attempt, message) = (job.attempt.clone(), job.message.clone());
-        self.tell(&Event::Gating { issue: id.clone(), agent: attempt.agent.clone() });
+        job.gate_errors = 0;
+        let agent = job.attempt.agent.clone();
+        self.tell(&Event::Gating { issue: id.clone(), agent });
+        self.judge(id);
+    }
+
+    pub(super) fn judge(&mut self, id: &IssueId) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let (attempt, message, is_torn) = (job.attempt.clone(), job.message.clone(), job.is_torn);
         let (clerk, id) = (self.clerk.clone(), id.clone());
         self.background(
-            move || clerk.judge(&attempt, message.as_deref()).map(Box::new),
+            move || {
+                if is_torn {
+                    clerk.launcher.reap(&attempt)?;
+                }
+                clerk.judge(&attempt, message.as_deref()).map(Box::new)
+            },
             |judged| News::Judged(id, judged),
         );
     }
@@ -115,8 +148,11 @@ impl Dispatcher {
         };
         job.pauses += 1;
         let why = limited.message.clone();
-        job.pause = Some(Pause { until: Instant::now() + span, since: now, why: why.clone() });
-        let agent = job.attempt.agent.clone();
+        let until = Instant::now() + span;
+        job.pause = Some(Pause { until, since: now, why: why.clone() });
+        let (agent, profile) = (job.attempt.agent.clone(), job.profile.name.clone());
+        // Whoever begins now with the same account would be told the same.
+        self.limited.insert(profile, (until, why.clone()));
         self.tell(&Event::Paused { issue: id.clone(), agent, why, until: now.plus(span) });
     }
 
@@ -127,13 +163,15 @@ impl Dispatcher {
         for id in all {
             self.check_time(&id, now).await;
             self.end_pause(&id, now).await;
+            self.look_for_answer(&id).await;
         }
+        self.wake_rested();
         self.poll_if_due();
     }
 
     async fn check_time(&mut self, id: &IssueId, now: Timestamp) {
         let Some(job) = self.jobs.get(id) else { return };
-        if job.session.is_none() || job.last_call.is_some() {
+        if job.session.is_none() || job.last_call.is_some() || job.nudge.is_some() {
             return;
         }
         if job.meter.timed_out(&job.limits, now, |_| Duration::ZERO).is_none() {
@@ -143,11 +181,36 @@ impl Dispatcher {
         let (ledger, agent) = (self.clerk.ledger.clone(), job.attempt.agent.clone());
         let (meter, limits) = (job.meter.clone(), job.limits);
         let asked = tokio::task::spawn_blocking(move || {
-            meter.timed_out(&limits, now, |since| ledger.waited(&agent, since).unwrap_or_default())
+            let waited = |since| ledger.waited(&agent, since).unwrap_or_default();
+            let reached = meter.timed_out(&limits, now, waited)?;
+            // A test may run for long without a word.
+            let is_testing = reached.limit == Limit::Idle && ledger.is_testing(&agent).unwrap_or(false);
+            Some((reached, is_testing))
         });
-        if let Ok(Some(Reached(reason))) = asked.await {
-            self.end_early(id, &reason);
+        match asked.await {
+            Ok(Some((_, true))) => {
+                if let Some(job) = self.jobs.get_mut(id) {
+                    job.meter.sign_of_life(now);
+                }
+            }
+            Ok(Some((Reached { limit: Limit::Idle, reason }, _))) => self.nudge(id, reason),
+            Ok(Some((Reached { reason, .. }, _))) => self.end_early(id, &reason),
+            Ok(None) | Err(_) => {}
         }
+    }
+
+    /// The agent is silent. If its session can be spoken to, it is told so, once; else, and the next time, it has had enough.
+    fn nudge(&mut self, id: &IssueId, reason: String) {
+        let grace = self.options.grace;
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let (Some(session), true, false) = (&job.session, job.has_conversation(), job.is_nudged) else {
+            return self.end_early(id, &reason);
+        };
+        session.stop(Stop::Ask(grace));
+        job.is_nudged = true;
+        job.nudge = Some(reason.clone());
+        let agent = job.attempt.agent.clone();
+        self.tell(&Event::Nudged { issue: id.clone(), agent, why: reason });
     }
 
     async fn end_pause(&mut self, id: &IssueId, now: Timestamp) {

@@ -13,6 +13,8 @@ use mala_core::IssueId;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Dispatcher;
+use super::job::Job;
+use crate::clerk::Cause;
 use crate::event::Event;
 use crate::limits::span;
 use crate::session::Stop;
@@ -102,10 +104,11 @@ impl Dispatcher {
         self.tell(&Event::Stopping { how: how.to_owned() });
         let grace = self.options.grace;
         self.stop_sessions(Stop::Ask(grace));
-        let paused = self.jobs.iter().filter(|(_, job)| job.pause.is_some() || job.parked.is_some());
-        let paused: Vec<IssueId> = paused.map(|(id, _)| id.clone()).collect();
-        for id in paused {
-            self.hand_over(&id, reason);
+        let waits = |job: &Job| job.pause.is_some() || job.parked.is_some() || job.question.is_some();
+        let waiting = self.jobs.iter().filter(|(_, job)| waits(job));
+        let waiting: Vec<IssueId> = waiting.map(|(id, _)| id.clone()).collect();
+        for id in waiting {
+            self.hand_over(&id, reason, Cause::Stopped);
         }
     }
 

@@ -46,6 +46,20 @@ fn next(queue: &mut Queue) -> Option<String> {
 }
 
 #[test]
+fn what_rests_is_not_given_out_before_it_is_woken() {
+    let all = [candidate("a", 1, &[]), candidate("b", 2, &[])];
+    let mut queue = queue(&all);
+    assert_eq!(next(&mut queue).as_deref(), Some("a"));
+    queue.rest(&id("a"));
+    queue.release_held_back();
+    queue.refresh(all.to_vec());
+    assert_eq!((next(&mut queue).as_deref(), next(&mut queue)), (Some("b"), None));
+    assert!(queue.has_resting());
+    queue.wake(&id("a"));
+    assert_eq!((next(&mut queue).as_deref(), queue.has_resting()), (Some("a"), false));
+}
+
+#[test]
 fn the_most_urgent_comes_first_then_the_oldest() {
     let mut old = candidate("old", 2, &[]);
     old.issue.created_at = Some(Timestamp::from_millis(1));
@@ -207,7 +221,8 @@ proptest! {
             }
             let running: Vec<&Candidate> = queue.running().collect();
             prop_assert_eq!(collisions(&running), Vec::new());
-            let total = queue.running().count() + queue.waiting().count() + queue.settled_count();
+            let settled = all.iter().filter(|it| queue.is_settled(&it.issue.id)).count();
+            let total = queue.running().count() + queue.waiting().count() + settled;
             prop_assert_eq!(total, all.len(), "nothing gets lost, nothing is there twice");
         }
     }

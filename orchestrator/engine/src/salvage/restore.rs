@@ -1,6 +1,8 @@
-//! The single moves of a restore.
+//! The single moves of a restore. Where the index changes, it is a private copy that takes the index's place in the end,
+//! so a git that is killed meanwhile leaves no lock behind.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use mala_gate::{Oid, Repo, RepoPath};
 
@@ -10,11 +12,16 @@ use crate::git::Git;
 const FROM_STDIN: [&str; 2] = ["--pathspec-from-file=-", "--pathspec-file-nul"];
 
 /// Index and checkout, to what `commit` holds.
-pub(super) fn to_commit(repo: &Repo, commit: &Oid, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
+pub(super) fn to_commit(
+    repo: &Repo,
+    index: &Path,
+    commit: &Oid,
+    files: &BTreeSet<RepoPath>,
+) -> Result<(), SalvageError> {
     let (there, new) = split(repo, commit, files)?;
     // New files first: one of them may stand where a folder has to be, or the other way round.
-    remove(repo, &new)?;
-    restore_from(repo, commit, &["--staged", "--worktree"], &there)
+    remove(repo, index, &new)?;
+    restore_from(repo, Some(index), commit, &["--staged", "--worktree"], &there)
 }
 
 /// The checkout alone, to what `commit` holds.
@@ -25,24 +32,30 @@ pub(super) fn checkout_only(
 ) -> Result<(), SalvageError> {
     let (there, new) = split(repo, commit, files)?;
     new.iter().try_for_each(|path| remove_file(repo.root(), path))?;
-    restore_from(repo, commit, &["--worktree"], &there)
+    restore_from(repo, None, commit, &["--worktree"], &there)
 }
 
 /// The index alone, to what `commit` holds.
-pub(super) fn index_only(repo: &Repo, commit: &Oid, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
+pub(super) fn index_only(
+    repo: &Repo,
+    index: &Path,
+    commit: &Oid,
+    files: &BTreeSet<RepoPath>,
+) -> Result<(), SalvageError> {
     let (there, new) = split(repo, commit, files)?;
-    drop_from_index(repo, &new)?;
-    restore_from(repo, commit, &["--staged"], &there)
+    drop_from_index(repo, index, &new)?;
+    restore_from(repo, Some(index), commit, &["--staged"], &there)
 }
 
 /// Out of the index and out of the checkout.
-pub(super) fn remove(repo: &Repo, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
-    drop_from_index(repo, files)?;
+pub(super) fn remove(repo: &Repo, index: &Path, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
+    drop_from_index(repo, index, files)?;
     files.iter().try_for_each(|path| remove_file(repo.root(), path))
 }
 
 fn restore_from(
     repo: &Repo,
+    index: Option<&Path>,
     commit: &Oid,
     what: &[&str],
     files: &BTreeSet<RepoPath>,
@@ -54,15 +67,17 @@ fn restore_from(
     let mut args = vec!["restore", &source];
     args.extend(what);
     args.extend(FROM_STDIN);
-    Git::at(repo.root()).run(&args, &nul_ended(files))?;
+    let git = index.map_or_else(|| Git::at(repo.root()), |index| Git::with_index(repo.root(), index));
+    git.run(&args, &nul_ended(files))?;
     Ok(())
 }
 
-fn drop_from_index(repo: &Repo, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
+fn drop_from_index(repo: &Repo, index: &Path, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
     if files.is_empty() {
         return Ok(());
     }
-    Git::at(repo.root()).run(&["update-index", "--force-remove", "-z", "--stdin"], &nul_ended(files))?;
+    Git::with_index(repo.root(), index)
+        .run(&["update-index", "--force-remove", "-z", "--stdin"], &nul_ended(files))?;
     Ok(())
 }
 

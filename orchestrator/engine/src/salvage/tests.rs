@@ -6,6 +6,11 @@ use mala_core::Scope;
 
 use super::*;
 
+/// Any process will do: nothing is killed here.
+fn owner() -> Owner {
+    Owner { host: "test".to_owned(), boot_id: "boot".to_owned(), pid: 1, start_time: 1 }
+}
+
 struct World {
     _dir: tempfile::TempDir,
     repo: Repo,
@@ -72,7 +77,7 @@ impl World {
     }
 
     fn restore(&self, names: &[&str]) {
-        restore(&self.repo, &paths(names), &NOTHING_BEFORE).unwrap();
+        restore(&self.repo, &owner(), &paths(names), &NOTHING_BEFORE).unwrap();
     }
 
     fn saved(&self, reference: &SavedRef, name: &str) -> String {
@@ -141,7 +146,7 @@ fn modes_links_odd_names_and_swapped_folders_are_saved_and_restored() {
     let all = dirty(&world.repo).unwrap();
     assert!(all.contains(&odd) && all.len() == 5, "{all:?}");
     let saved = save(&world.repo, "refs/mala/x/1", &all, "saved\n").unwrap().unwrap();
-    restore(&world.repo, &all, &NOTHING_BEFORE).unwrap();
+    restore(&world.repo, &owner(), &all, &NOTHING_BEFORE).unwrap();
     assert_eq!(world.status(), "");
     assert_eq!(world.read("dir/c"), "c\n");
     let tree = world.git(&["ls-tree", "-r", &saved.name]);
@@ -156,7 +161,7 @@ fn a_folder_where_a_file_was_goes_back_to_the_file() {
     world.write("a/inside", "x\n");
     let all = dirty(&world.repo).unwrap();
     let saved = save(&world.repo, "refs/mala/x/1", &all, "saved\n").unwrap().unwrap();
-    restore(&world.repo, &all, &NOTHING_BEFORE).unwrap();
+    restore(&world.repo, &owner(), &all, &NOTHING_BEFORE).unwrap();
     assert_eq!((world.status().as_str(), world.read("a").as_str()), ("", "a\n"));
     assert_eq!(world.saved(&saved, "a/inside"), "x");
 }
@@ -195,7 +200,7 @@ fn what_a_person_had_not_committed_goes_back_to_the_person() {
     }
     let files = dirty(&world.repo).unwrap();
     save(&world.repo, "refs/mala/x/1", &files, "saved\n").unwrap();
-    restore(&world.repo, &files, &before).unwrap();
+    restore(&world.repo, &owner(), &files, &before).unwrap();
     assert_eq!(world.status(), " M a\n D b\n?? person.txt");
     assert_eq!(
         (world.read("a").as_str(), world.read("person.txt").as_str()),
@@ -204,7 +209,7 @@ fn what_a_person_had_not_committed_goes_back_to_the_person() {
     world.git(&["add", "a"]);
     world.commit("somebody commits it");
     world.write("a", "the agent's\n");
-    restore(&world.repo, &paths(&["a"]), &before).unwrap();
+    restore(&world.repo, &owner(), &paths(&["a"]), &before).unwrap();
     assert_eq!(world.git(&["status", "--porcelain", "a"]), "", "what was committed since counts more");
     before.forget(&world.repo).unwrap();
     assert_eq!(world.git(&["for-each-ref", "refs/mala-runs"]), "");

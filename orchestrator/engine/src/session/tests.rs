@@ -7,15 +7,21 @@ struct World {
 }
 
 fn start_script(script: &str, stdin: Option<&str>) -> World {
+    start_client(Kind::Command, script, stdin)
+}
+
+fn start_client(kind: Kind, script: &str, stdin: Option<&str>) -> World {
     let dir = tempfile::tempdir().unwrap();
     let (sender, signs) = mpsc::channel(16);
     let mut command = std::process::Command::new("sh");
     command.arg("-c").arg(script);
     let what = Start {
+        reach: Reach::Group,
         issue: IssueId::new("x").unwrap(),
-        kind: Kind::Command,
+        kind,
         command,
         stdin: stdin.map(str::to_owned),
+        spent: Usage::default(),
         log: dir.path().join("x.log"),
     };
     let session = start(what, sender).unwrap();
@@ -50,6 +56,18 @@ async fn a_session_gets_its_prompt_and_leaves_its_words() {
         (world.log("x.log").as_str(), world.log("x.err").as_str()),
         ("the prompt\nno newline\n", "oops\n")
     );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_an_agent_does_is_told_though_other_lines_surround_it() {
+    let script = r#"echo '{"type":"system","subtype":"hook_started","session_id":"s"}'; echo '{"type":"system","subtype":"hook_response","session_id":"s"}'
+        echo '{"type":"assistant","session_id":"s","message":{"id":"m","content":[{"type":"tool_use","name":"Bash","input":{"command":"ls"}}]}}'"#;
+    let mut world = start_client(Kind::Claude, script, None);
+    let mut doings = Vec::new();
+    while let What::Progress { progress, .. } = world.signs.recv().await.unwrap().what {
+        doings.extend(progress.into_iter().filter(|one| matches!(one, Progress::Doing(_))));
+    }
+    assert_eq!(doings, [Progress::Doing("Bash: ls".to_owned())]);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -111,10 +129,12 @@ async fn a_program_that_is_missing_is_an_error_at_once() {
     let (sender, _signs) = mpsc::channel(1);
     let dir = tempfile::tempdir().unwrap();
     let what = Start {
+        reach: Reach::Group,
         issue: IssueId::new("x").unwrap(),
         kind: Kind::Command,
         command: std::process::Command::new("/no/such/program"),
         stdin: None,
+        spent: Usage::default(),
         log: dir.path().join("log"),
     };
     assert_eq!(start(what, sender).unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -1,7 +1,7 @@
 //! Sources of issues against the programs they speak to.
 //!
 //! A program stands in for both that behaves as they do (`tests/programs/fake_tracker`): `bd` comes only as a download that
-//! a test cannot make, and `br` takes long to build. Where the real `br` is there (`real_br`), it is tested as well.
+//! a test cannot make. The real `br` (`real_br`) is tested as well.
 
 #![expect(clippy::unwrap_used, reason = "in tests, whatever is unexpected is a failure")]
 

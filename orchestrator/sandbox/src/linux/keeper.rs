@@ -15,6 +15,8 @@ pub(crate) const ENDED: u8 = b'X';
 pub(crate) const STOPPED: u8 = b'T';
 /// The supervisor passes a signal on: this byte, then its number.
 pub(crate) const SIGNAL: u8 = b's';
+/// The supervisor has got a signal that the program has got as well: this byte, then its number.
+pub(crate) const KNOWN: u8 = b'k';
 
 const CHILDREN: &std::ffi::CStr = c"/proc/thread-self/children";
 
@@ -77,10 +79,27 @@ unsafe fn obey(control: RawFd, root: pid_t) -> bool {
     // SAFETY: the buffer has the length that is passed. `root` is a child that was not waited for.
     unsafe {
         let length = libc::recv(control, message.as_mut_ptr().cast(), message.len(), 0);
-        if length == 2 && message[0] == SIGNAL {
-            libc::kill(root, c_int::from(message[1]));
+        let [what, number] = message;
+        if length == 2 && (what == SIGNAL || what == KNOWN) {
+            let to_all = was_sent_here(c_int::from(number)) && libc::getpgid(root) == libc::getpgrp();
+            if what == SIGNAL && !to_all {
+                libc::kill(root, c_int::from(number));
+            }
         }
         length > 0
+    }
+}
+
+/// True if this process has got the signal, too, and forgets it. Nobody sends the keeper anything: it was sent to the
+/// whole group, and a program that is in it must not get it twice.
+unsafe fn was_sent_here(number: c_int) -> bool {
+    let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the set is filled before it is used, and both live through the call.
+    unsafe {
+        let mut wanted: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut wanted);
+        libc::sigaddset(&raw mut wanted, number);
+        libc::sigtimedwait(&raw const wanted, std::ptr::null_mut(), &raw const at_once) == number
     }
 }
 

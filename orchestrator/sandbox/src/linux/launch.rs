@@ -49,12 +49,20 @@ struct Kit {
     ruleset: OwnedFd,
     program: Vec<sock_filter>,
     root: Vec<u8>,
+    /// The signals that the program starts with blocked.
+    mask: libc::sigset_t,
 }
 
 /// Arranges that `command`, once spawned, runs under the rules and reports on `control`.
-pub(crate) fn arrange(command: &mut Command, control: OwnedFd, ruleset: OwnedFd, root: &Path) {
+pub(crate) fn arrange(
+    command: &mut Command,
+    control: OwnedFd,
+    ruleset: OwnedFd,
+    root: &Path,
+    mask: libc::sigset_t,
+) {
     let root = OsStr::as_bytes(root.as_os_str()).to_vec();
-    let kit = Kit { control, ruleset, program: filter::program(), root };
+    let kit = Kit { control, ruleset, program: filter::program(), root, mask };
     // SAFETY: `enter` allocates nothing, takes no lock and never unwinds into the parent's frames.
     unsafe { command.pre_exec(move || enter(&kit)) };
 }
@@ -69,9 +77,7 @@ fn enter(kit: &Kit) -> io::Result<()> {
             0 => {}
             child => keeper::keep(kit.control.as_raw_fd(), child),
         }
-        let mut none: libc::sigset_t = mem::zeroed();
-        libc::sigemptyset(&raw mut none);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const kit.mask, std::ptr::null_mut());
         // If the keeper is gone already, the signal would never come.
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) < 0 || libc::getppid() != keeper {
             return give_up(kit, Step::Keeper);

@@ -46,6 +46,20 @@ impl Process {
         let _gone = pidfd_send_signal(&self.handle, signal);
     }
 
+    /// Sends a signal that has only a number, as real-time signals do.
+    pub(crate) fn send(&self, number: i32) {
+        // SAFETY: an open handle and plain numbers; no information goes with the signal.
+        unsafe {
+            libc::syscall(
+                libc::SYS_pidfd_send_signal,
+                self.handle.as_raw_fd(),
+                number,
+                std::ptr::null::<libc::siginfo_t>(),
+                0,
+            )
+        };
+    }
+
     /// Waits until it has ended, all of its threads. False if the time was over before.
     pub(crate) fn wait(&self, limit: Option<&Timespec>) -> bool {
         self.poll(PollFlags::IN, limit)

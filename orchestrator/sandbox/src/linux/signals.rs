@@ -1,43 +1,83 @@
 //! Signals to the supervisor while a tree runs.
+//!
+//! They are meant for the program, so the supervisor passes them on. A signal for a process is delivered to any thread that
+//! does not block it: all threads must, or one of them would end the supervisor instead.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::fs::{Mode, OFlags};
 
-const TAKEN: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// What people and programs send each other, besides the real-time signals. The others tell a process about itself, or
+/// cannot be caught.
+const PASSED_ON: [i32; 10] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGALRM,
+    libc::SIGWINCH,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
 
-/// Signals of this thread, blocked and read as data until dropped.
+/// The mask of this process before [`take_signals`].
+static AT_FIRST: OnceLock<libc::sigset_t> = OnceLock::new();
+
+/// Blocks the signals that [`run`](crate::run) passes on, in this thread and in those that it starts. A process that has
+/// other threads calls it before it makes the first: a thread that does not block them would be ended by them. What
+/// arrives before the program runs reaches it when it does.
+pub fn take_signals() {
+    AT_FIRST.get_or_init(|| block(&passed_on()));
+}
+
+/// Signals of this process, blocked in this thread and read as data until dropped.
 #[derive(Debug)]
 pub(crate) struct Signals {
     fd: OwnedFd,
     before: libc::sigset_t,
 }
 
+/// A signal that arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) number: u8,
+    pub(crate) sender: Sender,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sender {
+    Process,
+    /// A terminal, which has sent it to the program as well.
+    Kernel,
+}
+
 impl Signals {
     pub(crate) fn take() -> io::Result<Self> {
-        // SAFETY: the sets are initialised before use and outlive the calls; a new descriptor has no other owner.
-        unsafe {
-            let mut taken: libc::sigset_t = mem::zeroed();
-            let mut before: libc::sigset_t = mem::zeroed();
-            libc::sigemptyset(&raw mut taken);
-            for signal in TAKEN {
-                libc::sigaddset(&raw mut taken, signal);
-            }
+        let taken = passed_on();
+        // SAFETY: the set is initialised and outlives the call; a new descriptor has no other owner.
+        let fd = unsafe {
             let fd = libc::signalfd(-1, &raw const taken, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
-            let fd = OwnedFd::from_raw_fd(fd);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const taken, &raw mut before);
-            Ok(Self { fd, before })
-        }
+            OwnedFd::from_raw_fd(fd)
+        };
+        Ok(Self { fd, before: block(&taken) })
     }
 
-    /// The signals that came since the last call and that the terminal did not send to the whole group.
-    pub(crate) fn sent_to_us(&self) -> Vec<u8> {
-        let mut numbers = Vec::new();
+    /// The mask that the program would have without us.
+    pub(crate) fn for_program(&self) -> libc::sigset_t {
+        *AT_FIRST.get().unwrap_or(&self.before)
+    }
+
+    /// The signals that came since the last call.
+    pub(crate) fn arrivals(&self) -> Vec<Arrival> {
+        let mut arrivals = Vec::new();
         loop {
             // SAFETY: a plain C structure for which zero is a value.
             let mut information: libc::signalfd_siginfo = unsafe { mem::zeroed() };
@@ -45,12 +85,34 @@ impl Signals {
             // SAFETY: the buffer has the length that is passed.
             let read = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut information).cast(), size) };
             if usize::try_from(read) != Ok(size) {
-                return numbers;
+                return arrivals;
             }
-            if information.ssi_code != libc::SI_KERNEL {
-                numbers.extend(u8::try_from(information.ssi_signo));
-            }
+            let sender =
+                if information.ssi_code == libc::SI_KERNEL { Sender::Kernel } else { Sender::Process };
+            arrivals.extend(u8::try_from(information.ssi_signo).map(|number| Arrival { number, sender }));
         }
+    }
+}
+
+fn passed_on() -> libc::sigset_t {
+    // SAFETY: the set is initialised before it is used.
+    unsafe {
+        let mut set: libc::sigset_t = mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in PASSED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        set
+    }
+}
+
+/// Blocks `signals` in this thread. What was blocked before.
+fn block(signals: &libc::sigset_t) -> libc::sigset_t {
+    // SAFETY: both sets are initialised and outlive the call.
+    unsafe {
+        let mut before: libc::sigset_t = mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::from_ref(signals), &raw mut before);
+        before
     }
 }
 

@@ -17,7 +17,7 @@ use super::broker::Broker;
 use super::launch::{self, FAILED, LISTENER, Step};
 use super::notify::Listener;
 use super::process::exit;
-use super::signals::{self, Signals};
+use super::signals::{self, Arrival, Sender, Signals};
 use super::zones::Zones;
 use super::{keeper, landlock, mounts, probe::probe};
 use crate::{Exit, Guard, Jail, SandboxError, Unsupported};
@@ -25,9 +25,9 @@ use crate::{Exit, Guard, Jail, SandboxError, Unsupported};
 /// Runs `command` so that it and everything it starts can only make the changes that `guard` allows. Blocks until
 /// the first process ended and no process of its tree is left.
 ///
-/// The program gets the terminal and the standard streams that `command` says. While this function runs, its thread
-/// does not react to SIGINT, SIGTERM, SIGHUP and SIGQUIT: what a terminal sends reaches the program by itself, what was
-/// sent to this process alone is passed on. A process with other threads must block these signals there.
+/// The program gets the terminal and the standard streams that `command` says. Signals to this process are for the program:
+/// what was sent to the whole group reaches it by itself, what was sent to this process alone is passed on. A process
+/// with other threads calls [`take_signals`](crate::take_signals) before it makes them.
 pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<Exit, SandboxError> {
     probe()?;
     let prepare = |what| move |source| SandboxError::Prepare { what, source };
@@ -42,7 +42,7 @@ pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<E
 
     let signals = Signals::take().map_err(prepare("taking over signals"))?;
     let (control, far_end) = control_pair().map_err(prepare("making a socket"))?;
-    launch::arrange(&mut command, far_end, rules.ruleset, &jail.root);
+    launch::arrange(&mut command, far_end, rules.ruleset, &jail.root, signals.for_program());
     // The listener is served before the program starts: the start itself may be a call to answer.
     let welcome = thread::scope(|scope| {
         let welcome = scope.spawn(|| welcome(&control, &broker));
@@ -124,8 +124,9 @@ fn watch(control: BorrowedFd<'_>, signals: &Signals) -> Result<Exit, SandboxErro
         }
         let (told, signalled) = (!polled[0].revents().is_empty(), !polled[1].revents().is_empty());
         if signalled {
-            for number in signals.sent_to_us() {
-                let _gone = net::send(control, &[keeper::SIGNAL, number], SendFlags::NOSIGNAL);
+            for Arrival { number, sender } in signals.arrivals() {
+                let what = if sender == Sender::Kernel { keeper::KNOWN } else { keeper::SIGNAL };
+                let _gone = net::send(control, &[what, number], SendFlags::NOSIGNAL);
             }
         }
         if told {

@@ -77,12 +77,45 @@ impl Task {
             .collect())
     }
 
+    /// C strings from the caller's memory, as many as can be read; most of them in one step.
+    pub(crate) fn read_texts(self, addresses: &[u64]) -> Vec<Vec<u8>> {
+        /// Few arguments are longer, and those are read alone.
+        const EACH: u64 = 128;
+        let mut rooms = Vec::with_capacity(addresses.len());
+        let mut pieces = Vec::with_capacity(addresses.len());
+        for &address in addresses {
+            let room = usize::try_from(EACH.min(PAGE - address % PAGE)).expect("at most a page");
+            rooms.push(room);
+            pieces.push(libc::iovec { iov_base: address as *mut c_void, iov_len: room });
+        }
+        let mut bytes = vec![0_u8; rooms.iter().sum()];
+        let length = self.read_pieces(&pieces, &mut bytes).unwrap_or(0);
+        let mut rest = &bytes[..length];
+        let mut texts = Vec::with_capacity(addresses.len());
+        for (&address, room) in addresses.iter().zip(rooms) {
+            let (piece, after) = rest.split_at(room.min(rest.len()));
+            rest = after;
+            let whole = piece.iter().position(|byte| *byte == 0).map(|end| piece[..end].to_vec());
+            match whole.map_or_else(|| self.read_path(address), Ok) {
+                Ok(text) => texts.push(text),
+                Err(_unreadable) => break,
+            }
+        }
+        texts
+    }
+
     fn read(self, address: u64, into: &mut [u8]) -> Result<usize, Errno> {
-        let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: into.len() };
+        self.read_pieces(&[remote], into)
+    }
+
+    /// Reads pieces of the caller's memory one after the other into `into`. A piece that cannot be read ends it.
+    fn read_pieces(self, pieces: &[libc::iovec], into: &mut [u8]) -> Result<usize, Errno> {
+        let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
         let tid = libc::pid_t::try_from(self.tid).map_err(|_too_big| Errno::SRCH)?;
-        // SAFETY: `local` describes `into`; the other address is only used in the other process.
-        let length = unsafe { libc::process_vm_readv(tid, &raw const local, 1, &raw const remote, 1, 0) };
+        let count = pieces.len() as libc::c_ulong;
+        // SAFETY: `local` describes `into`; the other addresses are only used in the other process.
+        let length = unsafe { libc::process_vm_readv(tid, &raw const local, 1, pieces.as_ptr(), count, 0) };
         match usize::try_from(length) {
             Ok(0) => Err(Errno::FAULT),
             Ok(length) => Ok(length),

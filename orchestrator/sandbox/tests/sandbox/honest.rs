@@ -111,6 +111,18 @@ for i in range(200):
     if status != 3 << 8: print(status)
 print('done')
 \""),
+    // The C library ends a single thread if it is told that the call to end all of them was interrupted.
+    work("ends with all of its threads when a signal comes", &["python3"], "python3 -c \"
+import os, signal, threading, time
+for i in range(200):
+    if os.fork() == 0:
+        for j in range(2): threading.Thread(target=time.sleep, args=(600,)).start()
+        signal.signal(signal.SIGALRM, lambda *a: None); signal.setitimer(signal.ITIMER_REAL, 0.00001 + i % 40 * 0.000003)
+        os._exit(3)
+    status = os.wait()[1]
+    if status != 3 << 8: print(status)
+print('done')
+\""),
     work("vim saves", &["vim"], "vim -u NONE -es -c '%s/free/VIM/' -c wq free.txt; cat free.txt"),
     work("patches", &["patch"], "printf -- '--- a/free.txt\\n+++ b/free.txt\\n@@ -1 +1 @@\\n-free\\n+patched\\n' | patch -sp1; cat free.txt"),
     work("unpacks archives", &["tar"], "mkdir -p t/u; echo 1 > t/u/1; ln -s 1 t/u/2; chmod 555 t/u/1; tar cf $OUT/t.tar t; rm -rf t; tar xf $OUT/t.tar; ls -l t/u | awk '{print $1, $NF}'"),

@@ -85,8 +85,8 @@ fn a_checkout_has_one_run_at_a_time_and_the_second_hears_who_is_running() {
         .unwrap()
         .begin_run(&TestLiveness::owner(501), &json!({}))
         .unwrap();
-    table.store.end_run(&run.id).unwrap();
-    table.store.end_run(&run.id).unwrap();
+    table.store.end_run(&run.id, &json!({})).unwrap();
+    table.store.end_run(&run.id, &json!({})).unwrap();
     assert_eq!(table.store.current_run().unwrap(), None);
     assert_ne!(begin(&mut table).id, run.id);
     assert_eq!(table.store.log(), ["run.started", "run.ended", "run.started"]);
@@ -154,7 +154,7 @@ fn only_the_run_under_way_claims_and_only_what_is_ready() {
     let run = begin(&mut table);
     let blocked = table.store.claim(&new(&run.id, "later", "ann"));
     assert!(matches!(blocked, Err(StoreError::Issue(IssueError::Blocked { .. }))), "{blocked:?}");
-    table.store.end_run(&run.id).unwrap();
+    table.store.end_run(&run.id, &json!({})).unwrap();
     assert!(matches!(refusal(table.store.claim(&new(&run.id, "i", "ann"))), JournalError::UnknownRun { .. }));
     assert_eq!(ready(&mut table.store), ["i"]);
 }
@@ -294,7 +294,7 @@ fn what_a_dead_run_has_left_is_found_until_it_is_finished() {
     assert!(table.store.stranded().unwrap().is_empty());
     let next = table.store.claim(&new(&run.id, "i", "ann")).unwrap();
     assert!(table.store.stranded().unwrap().is_empty());
-    table.store.end_run(&run.id).unwrap();
+    table.store.end_run(&run.id, &json!({})).unwrap();
     assert_eq!(table.store.stranded().unwrap(), [next]);
 }
 

@@ -71,8 +71,6 @@ pub(crate) enum Call {
     },
     /// A program was loaded and takes its first steps.
     Begin,
-    /// A program ends.
-    Leave,
     /// A program starts. Both are addresses.
     Exec {
         path: u64,
@@ -113,7 +111,6 @@ impl Call {
             libc::SYS_umask => Self::Umask { mask: uint(a[0]) },
             libc::SYS_execve => Self::Exec { path: a[0], args: a[1] },
             libc::SYS_execveat => Self::Exec { path: a[1], args: a[2] },
-            libc::SYS_exit_group => Self::Leave,
             #[cfg(target_arch = "aarch64")]
             libc::SYS_set_tid_address | libc::SYS_sched_getaffinity => Self::Begin,
             #[cfg(target_arch = "x86_64")]

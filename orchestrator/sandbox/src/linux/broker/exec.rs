@@ -25,6 +25,7 @@ impl Session<'_> {
             self.task.tell(&message);
             return Err(Errno::ACCESS);
         }
+        self.rules.gate.settle();
         match self.ask(|guard| guard.hold(&start)) {
             Some(hold) => self.rules.gate.matched(self.task, hold)?,
             None => self.rules.gate.unmatched(self.task),
@@ -38,11 +39,15 @@ fn read_args(task: Task, list: u64) -> Vec<OsString> {
     let mut at = list;
     while args.len() < MOST_ARGS {
         let Ok(addresses) = task.read_list(at) else { return args };
-        for address in &addresses {
-            match task.read_path(*address) {
-                Ok(arg) if *address != 0 => args.push(OsString::from_vec(arg)),
-                _ => return args,
-            }
+        let (some, is_end) = match addresses.iter().position(|address| *address == 0) {
+            Some(end) => (&addresses[..end], true),
+            None => (&addresses[..], false),
+        };
+        let texts = task.read_texts(some);
+        let is_broken = texts.len() < some.len();
+        args.extend(texts.into_iter().map(OsString::from_vec));
+        if is_end || is_broken {
+            break;
         }
         at += 8 * addresses.len() as u64;
     }

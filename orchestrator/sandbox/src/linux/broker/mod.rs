@@ -189,13 +189,8 @@ impl Pool {
     }
 
     fn answer(&self, call: Call, request: &Request) {
-        match call {
-            Call::Begin => return self.listener.proceed(request),
-            Call::Leave => {
-                let (listener, request) = (Arc::clone(&self.listener), *request);
-                return self.rules.gate.leaves(request.tid, move || listener.proceed(&request));
-            }
-            _ => {}
+        if matches!(call, Call::Begin) {
+            return self.listener.proceed(request);
         }
         let decide = || Session::new(&self.rules, &self.listener, request)?.decide(call);
         // Whatever goes wrong in a guard, the caller gets an answer, and it is no.

@@ -1,19 +1,21 @@
 //! Opening files.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::Answer;
 use super::call::At;
 use super::session::{Lane, Session};
-use crate::Action;
+use crate::linux::identity;
 use crate::linux::resolve::{self, Found, Last, Object, Place};
 use crate::linux::task::handle_path;
+use crate::{Action, GitLock};
 
 /// Times a file may appear or vanish under our hands before we give up.
 const RETRIES: u32 = 16;
@@ -171,6 +173,7 @@ impl Session<'_> {
         };
         let Some(found) = &place.found else { return self.create(wish, place, lane) };
         match found.kind() {
+            _ if wish.is_exclusive() && self.clears_git_lock(place) => return self.create(wish, place, lane),
             _ if wish.is_exclusive() => return Err(Errno::EXIST),
             FileType::Symlink => return Err(Errno::LOOP),
             FileType::Directory if wish.is_nameless() => return self.open_unnamed_in(wish, found, lane),
@@ -203,11 +206,49 @@ impl Session<'_> {
         }
         let (mode, needs_more) = self.rules.umasks.apply(self.task, wish.mode);
         let flags = wish.flags | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let fd = rustix::fs::openat(&place.parent, place.name(), flags, mode)?;
+        let fd = if wish.is_exclusive() && self.is_git_lock(place) {
+            self.create_git_lock(place, flags, mode)?
+        } else {
+            rustix::fs::openat(&place.parent, place.name(), flags, mode)?
+        };
         if needs_more {
             rustix::fs::fchmod(&fd, mode)?;
         }
         Ok(opened(wish, fd))
+    }
+
+    fn is_git_lock(&self, place: &Place) -> bool {
+        place.name().as_bytes().ends_with(b".lock") && self.rules.zones.is_git(&place.path)
+    }
+
+    fn clears_git_lock(&self, place: &Place) -> bool {
+        self.is_git_lock(place) && self.ask(|guard| guard.clears_git_lock(&place.path))
+    }
+
+    /// Makes a lock file of git and tells the guard which file it is. Without a name at first: a supervisor that is killed
+    /// before it could tell anybody leaves nothing behind.
+    fn create_git_lock(&self, place: &Place, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        let unnamed = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW) | OFlags::TMPFILE;
+        let tell = |fd: &OwnedFd| -> Result<(), Errno> {
+            let (pid, path, identity) = (self.task.tid, place.path.as_path(), identity::of_open(fd)?);
+            self.ask(|guard| guard.makes_git_lock(&GitLock { pid, path, identity }));
+            Ok(())
+        };
+        match rustix::fs::openat(&place.parent, c".", unnamed, mode) {
+            Ok(fd) => {
+                tell(&fd)?;
+                let (from, follow) = (handle_path(&fd), AtFlags::SYMLINK_FOLLOW);
+                rustix::fs::linkat(CWD, from, &place.parent, place.name(), follow)?;
+                Ok(fd)
+            }
+            // This file system makes no files without a name.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+                let fd = rustix::fs::openat(&place.parent, place.name(), flags, mode)?;
+                tell(&fd)?;
+                Ok(fd)
+            }
+            Err(errno) => Err(errno),
+        }
     }
 
     /// `O_TMPFILE`: a file without a name, until `linkat` gives it one.

@@ -75,7 +75,7 @@ impl<'a> Session<'a> {
                 self.rules.umasks.changes(self.task, mask);
                 Ok(Answer::Proceed)
             }
-            Call::Begin | Call::Leave => Ok(Answer::Proceed),
+            Call::Begin => Ok(Answer::Proceed),
             Call::Exec { path, args } => self.exec(path, args),
         }
     }

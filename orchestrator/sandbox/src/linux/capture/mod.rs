@@ -6,8 +6,8 @@
 //! devices are not captured: a program shall see its terminal.
 //!
 //! Nobody notices, as far as that is possible. Readers see the end when the last writer is gone, writers see that the
-//! reader is gone, and a program that exits does so after its last byte was passed on, so what its parent prints
-//! then comes later. Only the end of a program that a signal killed can be overtaken.
+//! reader is gone, and the next program starts after the last byte was passed on. Only what somebody prints who was
+//! running already, such as a shell with a command of its own, can overtake the last lines.
 
 mod forward;
 

@@ -115,8 +115,6 @@ const COMMON: &[Rule] = &[
     notify(libc::SYS_umask),
     notify(libc::SYS_execve),
     notify(libc::SYS_execveat),
-    // What it printed may still be on its way.
-    notify(libc::SYS_exit_group),
     // Programs fall back to ordinary calls, which are seen.
     absent(libc::SYS_io_uring_setup),
     absent(libc::SYS_io_uring_enter),

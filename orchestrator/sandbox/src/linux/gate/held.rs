@@ -66,7 +66,7 @@ impl Held {
         let capture =
             Capture::begin(self.process(), log, |fd, number| listener.replace(request, fd, number))?;
         if let Some(tap) = capture.as_ref().and_then(Capture::tap) {
-            self.gate.taps.add(self.pid(), tap);
+            self.gate.taps.add(&self.process, tap);
         }
         Ok(capture)
     }

@@ -122,13 +122,9 @@ impl Gate {
         })
     }
 
-    /// A process is about to exit. Calls `then` when what it printed has been passed on, so that nothing that is
-    /// printed after its end comes before.
-    pub(crate) fn leaves(&self, tid: u32, then: impl FnOnce() + Send + 'static) {
-        match self.taps.of(tid) {
-            Some(tap) => tap.when_drained(then),
-            None => then(),
-        }
+    /// Waits until what ended programs have printed was passed on, so that the next program's output comes after it.
+    pub(crate) fn settle(&self) {
+        self.taps.settle();
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut HashMap<u32, Matched>) -> T) -> T {

@@ -1,52 +1,71 @@
 //! Attacks that make system calls directly, several of them against the broker's own reading.
 
-use super::{Attack, python};
+use super::{Attack, Class, python};
+
+/// Somebody outside who does what his memory says.
+const SCRIBE: &str = "python3 $PYTHONPATH/scribe.py & while ! test -s $OUT/scribe; do sleep 0.01; done";
 
 #[rustfmt::skip]
-pub(super) const PYTHON: &[Attack] = &[
-    python("python open w", "f = open('sub/held.txt', 'w'); f.write('x')"),
-    python("python open a", "f = open('sub/held.txt', 'a'); f.write('x')"),
-    python("python open r+", "f = open('sub/held.txt', 'r+'); f.write('x')"),
-    python("python open w+", "f = open('sub/held.txt', 'w+'); f.write('x')"),
-    python("python open a+", "f = open('sub/held.txt', 'a+'); f.write('x')"),
-    python("pathlib", "import pathlib; pathlib.Path('sub/held.txt').write_text('x')"),
-    python("os.replace", "os.replace('free.txt', 'sub/held.txt')"),
-    python("os.rename away", "os.rename('sub/held.txt', 'x')"),
-    python("os.remove", "os.remove('sub/held.txt')"),
-    python("os.truncate", "os.truncate('sub/held.txt', 0)"),
-    python("os.truncate of a descriptor", "os.truncate(os.open('sub/held.txt', os.O_RDWR), 0)"),
-    python("shutil.move", "import shutil; shutil.move('sub/held.txt', OUT + '/x')"),
-    python("shutil.copy", "import shutil; shutil.copy('free.txt', 'sub/held.txt')"),
-    python("shutil.rmtree", "import shutil; shutil.rmtree('sub', ignore_errors=True)"),
-    python("read only and truncated", "os.open('sub/held.txt', os.O_RDONLY | os.O_TRUNC)"),
-    python("created although it is there", "os.write(os.open('sub/held.txt', os.O_WRONLY | os.O_CREAT), b'x')"),
-    python("access mode 3 and truncated", "os.open('sub/held.txt', 3 | os.O_TRUNC)"),
-    python("folder descriptor", "os.write(os.open('held.txt', os.O_WRONLY, dir_fd=os.open('sub', os.O_RDONLY)), b'x')"),
-    python("folder descriptor, O_PATH", "os.write(os.open('held.txt', os.O_WRONLY, dir_fd=os.open('sub', os.O_PATH)), b'x')"),
-    python("fchdir", "os.fchdir(os.open('sub', os.O_PATH)); os.write(os.open('held.txt', os.O_WRONLY), b'x')"),
-    python("creat", "call(85, b'sub/held.txt', 0o644)"),
-    python("open", "call(2, b'sub/held.txt', os.O_WRONLY | os.O_TRUNC, 0)"),
-    python("openat2", "openat2('sub/held.txt', os.O_WRONLY | os.O_TRUNC)"),
-    python("openat2 beneath", "openat2('held.txt', os.O_WRONLY | os.O_TRUNC, 8, os.open('sub', os.O_PATH))"),
-    python("openat2 in root", "openat2('/held.txt', os.O_WRONLY | os.O_TRUNC, 16, os.open('sub', os.O_PATH))"),
-    python("openat2 in root from outside", "os.symlink('/repo/sub/held.txt', OUT + '/l'); openat2('/out/l', os.O_WRONLY | os.O_TRUNC, 16, os.open(OUT + '/..', os.O_PATH))"),
-    python("rename exchanged", "call(316, AT_FDCWD, b'free.txt', AT_FDCWD, b'sub/held.txt', 2)"),
-    python("folder exchanged", "os.mkdir('n'); call(316, AT_FDCWD, b'n', AT_FDCWD, b'sub', 2)"),
-    python("rename without replacing", "call(316, AT_FDCWD, b'sub/held.txt', AT_FDCWD, b'n', 1)"),
-    python("renameat", "call(264, os.open('sub', os.O_PATH), b'held.txt', AT_FDCWD, b'n')"),
-    python("unlinkat", "call(263, os.open('sub', os.O_PATH), b'held.txt', 0)"),
-    python("fchmod of a read descriptor", "os.fchmod(os.open('sub/held.txt', os.O_RDONLY), 0o600)"),
-    python("fchmodat2", "call(452, AT_FDCWD, b'sub/held.txt', 0o600, 0)"),
-    python("fchmodat2 of a descriptor", "call(452, os.open('sub/held.txt', os.O_PATH), b'', 0o600, 0x1000)"),
-    python("linkat of a descriptor in /proc", "fd = os.open('sub/held.txt', os.O_RDONLY); call(265, AT_FDCWD, b'/proc/self/fd/%d' % fd, AT_FDCWD, b'h', 0x400); open('h', 'w')"),
-    python("linkat of an empty path", "fd = os.open('sub/held.txt', os.O_RDONLY); call(265, fd, b'', AT_FDCWD, b'h', 0x1000); open('h', 'w')"),
-    python("mmap", "import mmap; f = open('sub/held.txt', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[0] = 120; m.flush()"),
-    python("sendfile", "os.sendfile(os.open('sub/held.txt', os.O_WRONLY), os.open('free.txt', os.O_RDONLY), 0, 4)"),
-    python("copy_file_range", "os.copy_file_range(os.open('free.txt', os.O_RDONLY), os.open('sub/held.txt', os.O_WRONLY), 4)"),
-    python("splice", "r, w = os.pipe(); os.write(w, b'x'); os.splice(r, os.open('sub/held.txt', os.O_WRONLY), 1)"),
-    python("posix_fallocate", "os.posix_fallocate(os.open('sub/held.txt', os.O_RDWR), 0, 99)"),
-    python("thread", "import threading; t = threading.Thread(target=lambda: open('sub/held.txt', 'w')); t.start(); t.join()"),
-    python("double fork and setsid", r###"
+pub(super) const PYTHON: &[(Class, &[Attack])] = &[
+    (Class::Writing, &[
+        python("python open w", "f = open('sub/held.txt', 'w'); f.write('x')"),
+        python("python open a", "f = open('sub/held.txt', 'a'); f.write('x')"),
+        python("python open r+", "f = open('sub/held.txt', 'r+'); f.write('x')"),
+        python("python open w+", "f = open('sub/held.txt', 'w+'); f.write('x')"),
+        python("python open a+", "f = open('sub/held.txt', 'a+'); f.write('x')"),
+        python("pathlib", "import pathlib; pathlib.Path('sub/held.txt').write_text('x')"),
+        python("shutil.copy", "import shutil; shutil.copy('free.txt', 'sub/held.txt')"),
+        python("created although it is there", "os.write(os.open('sub/held.txt', os.O_WRONLY | os.O_CREAT), b'x')"),
+        python("folder descriptor", "os.write(os.open('held.txt', os.O_WRONLY, dir_fd=os.open('sub', os.O_RDONLY)), b'x')"),
+        python("folder descriptor, O_PATH", "os.write(os.open('held.txt', os.O_WRONLY, dir_fd=os.open('sub', os.O_PATH)), b'x')"),
+        python("fchdir", "os.fchdir(os.open('sub', os.O_PATH)); os.write(os.open('held.txt', os.O_WRONLY), b'x')"),
+        python("mmap", "import mmap; f = open('sub/held.txt', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[0] = 120; m.flush()"),
+        python("sendfile", "os.sendfile(os.open('sub/held.txt', os.O_WRONLY), os.open('free.txt', os.O_RDONLY), 0, 4)"),
+        python("copy_file_range", "os.copy_file_range(os.open('free.txt', os.O_RDONLY), os.open('sub/held.txt', os.O_WRONLY), 4)"),
+        python("splice", "r, w = os.pipe(); os.write(w, b'x'); os.splice(r, os.open('sub/held.txt', os.O_WRONLY), 1)"),
+        python("posix_fallocate", "os.posix_fallocate(os.open('sub/held.txt', os.O_RDWR), 0, 99)"),
+    ]),
+    (Class::Names, &[
+        python("os.replace", "os.replace('free.txt', 'sub/held.txt')"),
+        python("os.rename away", "os.rename('sub/held.txt', 'x')"),
+        python("os.remove", "os.remove('sub/held.txt')"),
+        python("os.truncate", "os.truncate('sub/held.txt', 0)"),
+        python("os.truncate of a descriptor", "os.truncate(os.open('sub/held.txt', os.O_RDWR), 0)"),
+        python("shutil.move", "import shutil; shutil.move('sub/held.txt', OUT + '/x')"),
+        python("shutil.rmtree", "import shutil; shutil.rmtree('sub', ignore_errors=True)"),
+        python("read only and truncated", "os.open('sub/held.txt', os.O_RDONLY | os.O_TRUNC)"),
+        python("access mode 3 and truncated", "os.open('sub/held.txt', 3 | os.O_TRUNC)"),
+        python("fchmod of a read descriptor", "os.fchmod(os.open('sub/held.txt', os.O_RDONLY), 0o600)"),
+    ]),
+    (Class::Aliases, &[
+        python("linkat of a descriptor in /proc", "fd = os.open('sub/held.txt', os.O_RDONLY); call(265, AT_FDCWD, b'/proc/self/fd/%d' % fd, AT_FDCWD, b'h', 0x400); open('h', 'w')"),
+        python("linkat of an empty path", "fd = os.open('sub/held.txt', os.O_RDONLY); call(265, fd, b'', AT_FDCWD, b'h', 0x1000); open('h', 'w')"),
+    ]),
+    (Class::Interfaces, &[
+        python("creat", "call(85, b'sub/held.txt', 0o644)"),
+        python("open", "call(2, b'sub/held.txt', os.O_WRONLY | os.O_TRUNC, 0)"),
+        python("openat2", "openat2('sub/held.txt', os.O_WRONLY | os.O_TRUNC)"),
+        python("openat2 beneath", "openat2('held.txt', os.O_WRONLY | os.O_TRUNC, 8, os.open('sub', os.O_PATH))"),
+        python("openat2 in root", "openat2('/held.txt', os.O_WRONLY | os.O_TRUNC, 16, os.open('sub', os.O_PATH))"),
+        python("openat2 in root from outside", "os.symlink('/repo/sub/held.txt', OUT + '/l'); openat2('/out/l', os.O_WRONLY | os.O_TRUNC, 16, os.open(OUT + '/..', os.O_PATH))"),
+        python("rename exchanged", "call(316, AT_FDCWD, b'free.txt', AT_FDCWD, b'sub/held.txt', 2)"),
+        python("folder exchanged", "os.mkdir('n'); call(316, AT_FDCWD, b'n', AT_FDCWD, b'sub', 2)"),
+        python("rename without replacing", "call(316, AT_FDCWD, b'sub/held.txt', AT_FDCWD, b'n', 1)"),
+        python("renameat", "call(264, os.open('sub', os.O_PATH), b'held.txt', AT_FDCWD, b'n')"),
+        python("unlinkat", "call(263, os.open('sub', os.O_PATH), b'held.txt', 0)"),
+        python("fchmodat2", "call(452, AT_FDCWD, b'sub/held.txt', 0o600, 0)"),
+        python("fchmodat2 of a descriptor", "call(452, os.open('sub/held.txt', os.O_PATH), b'', 0o600, 0x1000)"),
+        python("io_uring", "ring_open('sub/held.txt', os.O_WRONLY | os.O_TRUNC)"),
+        python("32-bit call", "open_with_int80(HELD, os.O_WRONLY | os.O_TRUNC)"),
+        python("x32 call", "call(0x40000002, b'sub/held.txt', os.O_WRONLY | os.O_TRUNC, 0)"),
+        python("file handle", r###"
+h = ctypes.create_string_buffer(struct.pack('Ii', 128, 0) + bytes(128)); m = ctypes.c_int()
+call(303, AT_FDCWD, b'sub/held.txt', h, ctypes.byref(m), 0)
+call(304, os.open('.', os.O_RDONLY), h, os.O_WRONLY | os.O_TRUNC)"###),
+    ]),
+    (Class::Processes, &[
+        python("thread", "import threading; t = threading.Thread(target=lambda: open('sub/held.txt', 'w')); t.start(); t.join()"),
+        python("double fork and setsid", r###"
 r, w = os.pipe()
 if os.fork() == 0:
     os.setsid()
@@ -55,13 +74,13 @@ if os.fork() == 0:
         finally: os.write(w, b'.')
     os._exit(0)
 os.read(r, 1)"###),
-    python("subprocess", "import subprocess; subprocess.run(['sh', '-c', 'echo x > sub/held.txt'])"),
-    python("vfork", "import subprocess; subprocess._USE_VFORK = True; subprocess.run(['tee', 'sub/held.txt'], input=b'x')"),
-    python("program in memory", r###"
+        python("subprocess", "import subprocess; subprocess.run(['sh', '-c', 'echo x > sub/held.txt'])"),
+        python("vfork", "import subprocess; subprocess._USE_VFORK = True; subprocess.run(['tee', 'sub/held.txt'], input=b'x')"),
+        python("program in memory", r###"
 fd = os.memfd_create('s', 0)
 os.write(fd, open('/usr/bin/truncate', 'rb').read())
 os.execve('/proc/self/fd/%d' % fd, ['truncate', '-s', '0', 'sub/held.txt'], os.environ)"###),
-    python("descriptor from another process of the tree", r###"
+        python("descriptor from another process of the tree", r###"
 import socket
 a, b = socket.socketpair()
 if os.fork() == 0:
@@ -69,46 +88,47 @@ if os.fork() == 0:
     finally: os._exit(0)
 b.close()
 socket.recv_fds(a, 1, 1)"###),
-    python("io_uring", "ring_open('sub/held.txt', os.O_WRONLY | os.O_TRUNC)"),
-    python("32-bit call", "open_with_int80(HELD, os.O_WRONLY | os.O_TRUNC)"),
-    python("x32 call", "call(0x40000002, b'sub/held.txt', os.O_WRONLY | os.O_TRUNC, 0)"),
-    python("file handle", r###"
-h = ctypes.create_string_buffer(struct.pack('Ii', 128, 0) + bytes(128)); m = ctypes.c_int()
-call(303, AT_FDCWD, b'sub/held.txt', h, ctypes.byref(m), 0)
-call(304, os.open('.', os.O_RDONLY), h, os.O_WRONLY | os.O_TRUNC)"###),
-    python("inode flags of a read descriptor", "import fcntl; fcntl.ioctl(os.open('sub/held.txt', os.O_RDONLY), 0x40086602, struct.pack('L', 0x80040))"),
-    python("file_setattr", "call(469, AT_FDCWD, b'sub/held.txt', ctypes.create_string_buffer(struct.pack('QIIII', 0x80, 0, 0, 0, 0)), 24, 0)"),
-    python("not dumpable", "call(157, 4, 0, 0, 0, 0); open('sub/held.txt', 'w')"),
-    python("pidfd_getfd of an outside process", "fd = call(438, os.pidfd_open(int(open(OUT + '/pid').read())), 3, 0); os.write(fd, b'x')").after("(exec 3>>sub/held.txt; echo $BASHPID > $OUT/pid; exec sleep 4 >/dev/null 2>&1) & while ! test -s $OUT/pid; do sleep 0.01; done"),
-    python("new mount", r###"
+    ]),
+    (Class::Outsiders, &[
+        python("not dumpable", "call(157, 4, 0, 0, 0, 0); open('sub/held.txt', 'w')"),
+        python("memory of an outside process", "pid, at = outsider(); call(311, pid, vector(b'x'), 1, vector(1, at), 1, 0); await_outsider()").after(SCRIBE),
+        python("memory of an outside process in /proc", "pid, at = outsider(); f = open('/proc/%d/mem' % pid, 'r+b', 0); f.seek(at); f.write(b'x'); await_outsider()").after(SCRIBE),
+        python("ptrace of an outside process", "pid, at = outsider(); call(101, 16, pid, 0, 0); os.waitpid(pid, 0x40000000); call(101, 5, pid, at, 120); call(101, 17, pid, 0, 0); await_outsider()").after(SCRIBE),
+        python("ptrace of an outside process, seized", "pid, at = outsider(); call(101, 0x4206, pid, 0, 0); call(101, 0x4207, pid, 0, 0); os.waitpid(pid, 0x40000000); call(101, 5, pid, at, 120); call(101, 17, pid, 0, 0); await_outsider()").after(SCRIBE),
+        python("pidfd_getfd of an outside process", "fd = call(438, os.pidfd_open(int(open(OUT + '/pid').read())), 3, 0); os.write(fd, b'x')").after("(exec 3>>sub/held.txt; echo $BASHPID > $OUT/pid; exec sleep 4 >/dev/null 2>&1) & while ! test -s $OUT/pid; do sleep 0.01; done"),
+    ]),
+    (Class::Namespaces, &[
+        python("new mount", r###"
 fd = call(428, AT_FDCWD, b'sub', 1)
 os.close(os.open('held.txt', os.O_WRONLY | os.O_TRUNC, dir_fd=fd))"###),
-    python("clone with a user namespace", r###"os.unshare = None; pid = call(56, 0x10000000 | 17, 0, 0, 0, 0)
+        python("clone with a user namespace", r###"os.unshare = None; pid = call(56, 0x10000000 | 17, 0, 0, 0, 0)
 if pid == 0: os._exit(os.system('echo x > sub/held.txt'))
 os.waitpid(pid, 0)"###),
-    python("race of a link", r###"
+    ]),
+    (Class::Races, &[
+        python("race of a link", r###"
 os.symlink(OUT + '/safe', OUT + '/l'); open(OUT + '/safe', 'w')
 def swap():
     os.symlink(HELD, OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
     os.symlink(OUT + '/safe', OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
 race(1.0, swap, lambda: open(OUT + '/l', 'w').write('x'))"###),
-    python("race of a link in the tree", r###"
+        python("race of a link in the tree", r###"
 os.symlink('free.txt', 'l')
 def swap():
     os.symlink('sub/held.txt', 'm'); os.replace('m', 'l')
     os.symlink('free.txt', 'm'); os.replace('m', 'l')
 race(1.0, swap, lambda: open('l', 'w').write('x'))"###),
-    python("race of the current folder", r###"
+        python("race of the current folder", r###"
 os.mkdir(OUT + '/d')
 def swap():
     os.chdir(OUT + '/d'); os.chdir(ROOT + '/sub')
 race(1.0, swap, lambda: open('held.txt', 'w').write('x'))"###),
-    python("race of a descriptor", r###"
+        python("race of a descriptor", r###"
 os.mkdir(OUT + '/d'); a = os.open(OUT + '/d', os.O_PATH); b = os.open('sub', os.O_PATH); d = os.dup(a)
 def swap():
     os.dup2(a, d); os.dup2(b, d)
 race(1.0, swap, lambda: os.close(os.open('held.txt', os.O_WRONLY | os.O_CREAT | os.O_TRUNC, dir_fd=d)))"###),
-    python("race of the path's text", r###"
+        python("race of the path's text", r###"
 safe = (OUT + '/safe').encode().ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
 text = ctypes.create_string_buffer(safe, 256)
 def swap():
@@ -117,7 +137,7 @@ def strike():
     fd = libc.open(text, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     if fd >= 0: os.close(fd)
 race(1.0, swap, strike)"###),
-    python("race of a rename's text", r###"
+        python("race of a rename's text", r###"
 safe = (OUT + '/safe').encode().ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
 text = ctypes.create_string_buffer(safe, 256)
 def swap():
@@ -125,46 +145,46 @@ def swap():
 def strike():
     open(OUT + '/n', 'w'); libc.rename((OUT + '/n').encode(), text)
 race(1.0, swap, strike)"###),
-    python("race of a chmod", r###"
+        python("race of a chmod", r###"
 open(OUT + '/safe', 'w'); os.symlink(OUT + '/safe', OUT + '/l')
 def swap():
     os.symlink(HELD, OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
     os.symlink(OUT + '/safe', OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
 race(1.0, swap, lambda: os.chmod(OUT + '/l', 0o600))"###),
-    python("race of a folder in the tree", r###"
+        python("race of a folder in the tree", r###"
 os.mkdir('ignored/d'); os.symlink('ignored/d', 'l')
 def swap():
     os.symlink('sub', 'm'); os.replace('m', 'l')
     os.symlink('ignored/d', 'm'); os.replace('m', 'l')
 race(1.0, swap, lambda: open('l/held.txt', 'w').write('x'))"###),
-    python("race of openat2's flags", r###"
+        python("race of openat2's flags", r###"
 how = (ctypes.c_uint64 * 3)(0, 0, 0)
 def swap():
     how[0] = os.O_RDONLY; how[0] = os.O_WRONLY | os.O_TRUNC
 race(1.0, swap, lambda: os.close(call(437, AT_FDCWD, b'sub/held.txt', how, 24)))"###),
-    python("race of openat2's flags to truncate while reading", r###"
+        python("race of openat2's flags to truncate while reading", r###"
 how = (ctypes.c_uint64 * 3)(0, 0, 0)
 def swap():
     how[0] = os.O_RDONLY; how[0] = os.O_RDONLY | os.O_TRUNC
 race(1.0, swap, lambda: os.close(call(437, AT_FDCWD, b'sub/held.txt', how, 24)))"###),
-    python("race of openat2's flags from a mere path", r###"
+        python("race of openat2's flags from a mere path", r###"
 how = (ctypes.c_uint64 * 3)(0, 0, 0)
 def swap():
     how[0] = 0o10000000; how[0] = os.O_RDONLY | os.O_TRUNC
 race(1.0, swap, lambda: os.close(call(437, AT_FDCWD, b'sub/held.txt', how, 24)))"###),
-    python("race of a link that is truncated while reading", r###"
+        python("race of a link that is truncated while reading", r###"
 os.symlink(OUT + '/safe', OUT + '/l'); open(OUT + '/safe', 'w')
 def swap():
     os.symlink(HELD, OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
     os.symlink(OUT + '/safe', OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
 race(1.0, swap, lambda: os.close(os.open(OUT + '/l', os.O_RDONLY | os.O_TRUNC)))"###),
-    python("race of a link that is truncated without reading or writing", r###"
+        python("race of a link that is truncated without reading or writing", r###"
 os.symlink(OUT + '/safe', OUT + '/l'); open(OUT + '/safe', 'w')
 def swap():
     os.symlink(HELD, OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
     os.symlink(OUT + '/safe', OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
 race(1.0, swap, lambda: os.close(os.open(OUT + '/l', 3 | os.O_TRUNC)))"###),
-    python("race of a truncated text from a device", r###"
+        python("race of a truncated text from a device", r###"
 safe = b'/dev/null'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
 text = ctypes.create_string_buffer(safe, 256)
 def swap():
@@ -173,4 +193,9 @@ def strike():
     fd = libc.open(text, os.O_RDONLY | os.O_TRUNC)
     if fd >= 0: os.close(fd)
 race(1.0, swap, strike)"###),
+    ]),
+    (Class::InodeFlags, &[
+        python("inode flags of a read descriptor", "import fcntl; fcntl.ioctl(os.open('sub/held.txt', os.O_RDONLY), 0x40086602, struct.pack('L', 0x80040))"),
+        python("file_setattr", "call(469, AT_FDCWD, b'sub/held.txt', ctypes.create_string_buffer(struct.pack('QIIII', 0x80, 0, 0, 0, 0)), 24, 0)"),
+    ]),
 ];

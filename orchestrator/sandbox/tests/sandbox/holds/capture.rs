@@ -22,7 +22,7 @@ fn both() -> String {
 #[test]
 fn output_keeps_its_order_among_the_programs_around_it() {
     let stage = stage(BOTH);
-    let end = stage.sh("for i in 1 2 3 4 5; do echo before; $OUT/turn-log; echo after; done").end();
+    let end = stage.sh("for i in 1 2 3 4 5; do echo before; $OUT/turn-log; /bin/echo after; done").end();
     assert_eq!(end.out, format!("before\n{}after\n", both()).repeat(5));
     assert_eq!(stage.log().unwrap(), both());
 }

@@ -1,8 +1,13 @@
 //! `mala exec`: ownership is physical.
 
+mod fallback;
+mod signals;
+
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use mala_tests::{World, eventually};
 
@@ -330,4 +335,88 @@ fn a_lock_lost_while_the_file_is_open_is_reported_loudly_and_recorded() {
     drop(agent.stdin.take());
     let answer: Answer = agent.wait_with_output().unwrap().into();
     assert!(answer.err.contains("lock lost: `free.txt` is still open in sh"), "{}", answer.err);
+}
+
+#[test]
+fn a_lock_that_is_taken_away_stops_the_next_write_at_once() {
+    let world = world();
+    let mut agent = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c"])
+        .arg("echo first > free.txt; read line; echo second > free.txt || echo refused")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the agent holds the file", || held(&world).contains(&pair("free.txt", "me")));
+    world.sql().execute("DELETE FROM lock WHERE agent = 'me'", []).unwrap();
+    done(&world, "lock acquire free.txt --agent other");
+    agent.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    let answer: Answer = agent.wait_with_output().unwrap().into();
+    assert_eq!((answer.out.as_str(), read(&world, "free.txt").as_str()), ("refused\n", "first\n"));
+    assert!(answer.err.contains("`free.txt` is held by `other`"), "{}", answer.err);
+}
+
+#[test]
+fn every_grant_and_every_refusal_is_an_event_with_its_program() {
+    let world = world();
+    exec(&world, "me", "echo x > free.txt; cp free.txt new.txt; tee held.txt < /dev/null");
+    let events = |kind: &str| {
+        let log = done(&world, &format!("logs list --kind {kind} --agent me --json")).json();
+        let events = log["events"].as_array().unwrap().clone();
+        events
+            .into_iter()
+            .map(|event| (event["path"].clone(), event["detail"].to_string()))
+            .collect::<Vec<_>>()
+    };
+    let has = |kind: &str, path: &str, program: &str| {
+        let events = events(kind);
+        let found = events.iter().any(|(at, detail)| at == path && detail.contains(program));
+        assert!(found, "`{kind}` of {path} by {program}: {events:?}");
+    };
+    has("lock.acquired", "free.txt", "written by sh");
+    has("lock.acquired", "new.txt", "written by cp");
+    has("write.refused", "held.txt", "tee");
+}
+
+#[test]
+fn json_is_one_document_when_the_command_has_ended() {
+    let world = world();
+    let script = "echo printed; echo x > held.txt; exit 3";
+    let answer: Answer =
+        mala(&world, ["exec", "--json", "--agent", "me", "--issue", "bd-1", "--", "sh", "-c", script])
+            .output()
+            .unwrap()
+            .into();
+    let expected = serde_json::json!({
+        "agent": "me", "issue": "bd-1", "enforced": true, "exit_code": 3, "signal": null,
+        "refused": [{"program": "sh", "what": "held.txt"}],
+    });
+    assert_eq!((answer.code, answer.json()), (3, expected));
+    assert!(answer.err.contains("printed\n"), "{}", answer.err);
+}
+
+#[test]
+fn an_ordinary_user_is_protected_as_well_as_root() {
+    const NOBODY: &str = "65534";
+    let world = world();
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return; // then all of these tests have shown it
+    }
+    // A folder of root's own may be all that leads to the program.
+    let program = world.base().join("mala");
+    let prepared = Command::new("sh")
+        .args(["-c", "cp \"$1\" \"$2/mala\" && chown -R 65534:65534 \"$2\"", "sh", MALA])
+        .arg(world.base())
+        .status();
+    assert!(prepared.unwrap().success());
+    let script = "id -u; echo mine > free.txt; echo new > new.txt; echo mine > held.txt";
+    let mut command = world.command("setpriv");
+    command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]).arg(&program);
+    command.args(["exec", "--agent", "me", "--require-kernel", "--", "sh", "-c", script]);
+    let answer: Answer = command.output().unwrap().into();
+    assert!(answer.out == "65534\n" && answer.code != 0, "{answer:?}");
+    assert!(answer.err.contains("`held.txt` is held by `other`"), "{}", answer.err);
+    let files = ["held.txt", "free.txt", "new.txt"].map(|path| read(&world, path));
+    assert_eq!(files, ["theirs\n", "mine\n", "new\n"]);
+    assert_eq!(fs::metadata(world.root().join("new.txt")).unwrap().uid().to_string(), NOBODY);
 }

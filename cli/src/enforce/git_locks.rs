@@ -1,0 +1,198 @@
+//! Git's lock files that processes of agents have made, and which of them are nobody's any more.
+//!
+//! While `X.lock` exists, no git touches `X`. A git that is killed leaves it behind, and everybody else's commits fail. A lock
+//! file is removed only if all of this is certain:
+//!
+//! - A process of an agent's tree made it. The supervisor makes these files on behalf of the tree, and writes down the
+//!   maker and the file's identity (device, inode, birth) before the file has its name. Locks of a person's git, or of
+//!   anything else outside of agents' trees, are in no record, so they are never touched.
+//! - The very same file is still there. One that was made since has another identity, also under a number used again.
+//! - Its maker is dead. Git's locks belong to the process that made them: it alone renames or removes them.
+//! - Nobody else removes locks at the same moment: those who do take turns, so none removes a file made after its look.
+//!
+//! Records are one file per supervisor, for the case that it is killed itself. Agents cannot write there.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mala_core::ports::Liveness;
+use mala_core::{Life, Owner, Scope};
+use mala_gate::RepoPath;
+use mala_sandbox::{FileIdentity, GitLock, identity_of};
+use mala_store::process::{self, Process, ProcessTable};
+use serde::{Deserialize, Serialize};
+
+/// A file of records that grows beyond this is begun anew as soon as nothing in it counts any more.
+const LONG: u64 = 64 << 10;
+
+/// What one supervisor knows about its tree's lock files.
+#[derive(Debug)]
+pub(crate) struct GitLocks {
+    folder: PathBuf,
+    path: PathBuf,
+    made: Mutex<Made>,
+}
+
+#[derive(Debug)]
+struct Made {
+    file: File,
+    /// Those that may still be there.
+    locks: Vec<Record>,
+}
+
+/// One lock file, as it is written down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    path: RepoPath,
+    device: (u32, u32),
+    inode: u64,
+    born: (i64, u32),
+    host: String,
+    boot_id: String,
+    pid: u32,
+    start_time: u64,
+}
+
+impl Record {
+    fn of(lock: &GitLock<'_>, maker: Owner) -> Self {
+        let FileIdentity { device, inode, born } = lock.identity;
+        let Owner { host, boot_id, pid, start_time } = maker;
+        let path = RepoPath::from_bytes(lock.path.as_os_str().as_encoded_bytes());
+        Self { path, device, inode, born, host, boot_id, pid, start_time }
+    }
+
+    fn is_there(&self) -> bool {
+        let Self { device, inode, born, .. } = *self;
+        identity_of(self.path.as_path()) == Some(FileIdentity { device, inode, born })
+    }
+
+    fn is_nobodys(&self) -> bool {
+        let Self { host, boot_id, pid, start_time, .. } = self.clone();
+        ProcessTable.of(&Owner { host, boot_id, pid, start_time }) == Life::Dead
+    }
+}
+
+impl GitLocks {
+    /// Begins the records of this process.
+    pub(crate) fn open(scope: &Scope) -> io::Result<Self> {
+        let folder = folder(scope);
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(file_name(&process::current()));
+        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+        Ok(Self { folder, path, made: Mutex::new(Made { file, locks: Vec::new() }) })
+    }
+
+    /// Writes down who makes this lock file.
+    pub(crate) fn note(&self, lock: &GitLock<'_>) {
+        let Some(maker) = process_of_thread(lock.pid) else { return };
+        let record = Record::of(lock, maker.owner());
+        let Ok(mut line) = serde_json::to_vec(&record) else { return };
+        line.push(b'\n');
+        let mut made = self.made();
+        // Without a record the lock is merely never removed by mala, as if there were none.
+        let _ = made.file.write_all(&line);
+        made.locks.push(record);
+    }
+
+    /// Removes what killed processes of this tree have left.
+    pub(crate) fn clear(&self) {
+        let mut made = self.made();
+        made.locks.retain(Record::is_there);
+        if made.locks.is_empty() {
+            if made.file.metadata().is_ok_and(|file| file.len() > LONG) {
+                let _ = made.file.set_len(0);
+            }
+            return;
+        }
+        if made.locks.iter().any(Record::is_nobodys)
+            && let Ok(_turn) = turn(&self.folder)
+        {
+            made.locks.retain(|record| !remove(record));
+        }
+    }
+
+    /// Removes the lock at `path` if it is nobody's, whichever supervisor knows about it.
+    pub(crate) fn clear_at(&self, path: &Path) -> bool {
+        let Ok(_turn) = turn(&self.folder) else { return false };
+        let is_it = |record: &Record| record.path.as_path() == path;
+        records(&self.folder).iter().flat_map(|(_, found)| found).filter(|record| is_it(record)).any(remove)
+    }
+
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for GitLocks {
+    /// The tree is dead by now.
+    fn drop(&mut self) {
+        self.clear();
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes what trees left whose supervisor was killed, too. Gives the lock files that are gone now.
+pub(crate) fn sweep(scope: &Scope) -> Vec<PathBuf> {
+    let folder = folder(scope);
+    let Ok(_turn) = turn(&folder) else { return Vec::new() };
+    let mut removed = Vec::new();
+    for (file, found) in records(&folder) {
+        let is_written = is_of_a_living(&file);
+        let (gone, kept): (Vec<Record>, Vec<Record>) = found.into_iter().partition(remove);
+        removed.extend(gone.iter().map(|record| record.path.as_path().to_owned()));
+        // A maker that dies only now is for the next sweep, so its record has to stay.
+        if !is_written && !kept.iter().any(Record::is_there) {
+            // Somebody else may have been faster.
+            let _ = fs::remove_file(file);
+        }
+    }
+    removed
+}
+
+/// Removes one lock file, if it is the one that was written down and nobody's. Only in one's turn.
+fn remove(record: &Record) -> bool {
+    record.is_there() && record.is_nobodys() && fs::remove_file(record.path.as_path()).is_ok()
+}
+
+fn folder(scope: &Scope) -> PathBuf {
+    scope.state_dir().join("git-locks")
+}
+
+fn file_name(owner: &Owner) -> String {
+    format!("{}-{}.jsonl", owner.pid, owner.start_time)
+}
+
+/// True if the supervisor that writes this file is still there.
+fn is_of_a_living(file: &Path) -> bool {
+    let pid = file.file_name().and_then(|name| name.to_str()?.split('-').next()?.parse().ok());
+    let writer = pid.and_then(Process::find);
+    writer.is_some_and(|writer| file.ends_with(file_name(&writer.owner())))
+}
+
+/// Everything that is written down. A last line that its writer did not come to finish says nothing.
+fn records(folder: &Path) -> Vec<(PathBuf, Vec<Record>)> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let found = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        (path, found)
+    };
+    files.map(read).collect()
+}
+
+/// The turn of those who remove lock files; it ends with the value, or with the process.
+fn turn(folder: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().create(true).append(true).open(folder.join("turn"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Locks belong to processes, calls are made by threads.
+fn process_of_thread(thread: u32) -> Option<Process> {
+    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let pid = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
+    Process::find(pid)
+}

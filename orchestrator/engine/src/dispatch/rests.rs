@@ -1,0 +1,61 @@
+//! Issues that are not begun before some moment, and what health warnings change.
+
+use mala_core::{IssueId, Timestamp};
+use tokio::time::Instant;
+
+use super::{Dispatcher, News};
+use crate::event::Event;
+use crate::ports::{Advice, Contention};
+use crate::queue::Candidate;
+
+impl Dispatcher {
+    /// The issue waits until then.
+    pub(super) fn rest(&mut self, id: &IssueId, until: Instant, why: &str) {
+        self.queue.rest(id);
+        self.rests.insert(id.clone(), until);
+        let span = until.saturating_duration_since(Instant::now());
+        let until = Timestamp::now().plus(span);
+        self.tell(&Event::Resting { issue: id.clone(), why: why.to_owned(), until });
+    }
+
+    pub(super) fn wake_rested(&mut self) {
+        let now = Instant::now();
+        self.limited.retain(|_, (until, _)| *until > now);
+        let awake: Vec<IssueId> =
+            self.rests.iter().filter(|(_, until)| **until <= now).map(|(id, _)| id.clone()).collect();
+        for id in awake {
+            self.rests.remove(&id);
+            self.queue.wake(&id);
+        }
+    }
+
+    /// Lets an issue rest whose profile was just told to slow down. True if it does.
+    pub(super) fn is_limited(&mut self, candidate: &Candidate) -> bool {
+        let profile = self.options.profiles.choose(&candidate.issue).map(|(profile, _)| &profile.name);
+        let Some((until, why)) = profile.and_then(|name| self.limited.get(name)).cloned() else {
+            return false;
+        };
+        self.rest(&candidate.issue.id, until, &why);
+        true
+    }
+
+    /// Looks how much agents get in each other's way, if somebody wants that to change something.
+    pub(super) fn ask_for_health(&mut self) {
+        if self.options.mitigate {
+            let (ledger, since) = (self.clerk.ledger.clone(), self.started_at);
+            self.background(move || ledger.contention(since), News::Health);
+        }
+    }
+
+    /// Does what the warnings advise, for the rest of the run.
+    pub(super) fn mitigate(&mut self, contention: &Contention) {
+        if contention.advice.contains(&Advice::Sequential) && self.max_agents > 1 {
+            self.max_agents = 1;
+            self.warn("agents wait for each other's files: from now on one at a time (`run.mitigate`)");
+        }
+        if contention.advice.contains(&Advice::IsolatedTests) && !self.isolates_tests {
+            self.isolates_tests = true;
+            self.warn("turns to test take long: new agents are told to test in snapshots (`run.mitigate`)");
+        }
+    }
+}
