@@ -131,7 +131,11 @@ fn folders_that_git_ignores_come_along_shared_or_copied() {
         carried(".venv/", How::Copied),
         carried("missing", How::Copied),
     ];
+    // Build tools compare ages.
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
+    fs::File::open(w.root.join(".venv/bin/tool")).unwrap().set_modified(long_ago).unwrap();
     let s = snapshot(&w, &Locks::default(), &plan);
+    assert_eq!(fs::metadata(s.root().join(".venv/bin/tool")).unwrap().modified().unwrap(), long_ago);
     assert!(fs::symlink_metadata(s.root().join("node_modules")).unwrap().is_symlink());
     fs::write(s.root().join(".venv/bin/tool"), "changed in the snapshot").unwrap();
     assert_eq!(w.read(".venv/bin/tool"), "tool\n");

@@ -108,6 +108,21 @@ fn killed_at_any_call_of_git_a_commit_is_not_there_or_finished() {
 }
 
 #[test]
+fn a_lock_left_behind_by_a_commit_that_knew_what_it_did_is_given_back() {
+    let found = (1..40).find_map(|call| {
+        let w = world();
+        assert!(commit_killed(&w, call, Moment::Before), "it never came so far");
+        let folders = w.scope().work_dir().join("commits").read_dir().into_iter().flatten();
+        let has_journal = folders.flatten().any(|folder| folder.path().join("journal.json").exists());
+        (has_journal && w.root.join(".git/index.lock").exists()).then_some(w)
+    });
+    let w = found.expect("between the journal and the branch");
+    sweep(&w.repo(), &Everybody(Life::Dead)).unwrap();
+    assert!(!w.root.join(".git/index.lock").exists());
+    assert_eq!(w.git(&["rev-list", "--count", "HEAD"]), "1");
+}
+
+#[test]
 fn killed_by_its_own_hook_it_can_be_tried_again_at_once() {
     let w = world();
     w.hook("pre-commit", "kill -9 $(ps -o ppid= -p $PPID)");

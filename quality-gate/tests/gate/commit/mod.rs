@@ -8,9 +8,9 @@ use std::os::unix::fs::symlink;
 
 use mala_core::{IssueId, Owner, RunId};
 use mala_gate::commit::{CommitError, Committed, GitHooks, Request, Selection, commit};
-use mala_gate::evidence::Who;
+use mala_gate::evidence::{Recording, Who};
 
-use crate::evidence::record;
+use crate::evidence::{ended, launch, record, who};
 use crate::world::{Locks, World, agent, path};
 
 pub(crate) fn owner(pid: u32) -> Owner {
@@ -292,6 +292,27 @@ fn the_message_carries_what_mala_knows() {
         )
     );
     assert_eq!(w.git(&["log", "-1", "--format=%(trailers:key=Mala-Issue,valueonly)"]), "proj-1");
+}
+
+#[test]
+fn only_what_passed_on_exactly_this_is_named_as_its_evidence() {
+    let w = World::new();
+    let locks = Locks::new(&[("A", "a.txt")]);
+    w.write("a.txt", "other\n");
+    record(&w, "A", &locks, || {});
+    w.write("a.txt", "this\n");
+    // It held something else for a moment.
+    record(&w, "A", &locks, || w.write("a.txt", "for a moment\n"));
+    w.write("a.txt", "this\n");
+    let failed = Recording::begin(&w.repo(), who("A"), launch(&w, "ruff check")).unwrap();
+    failed.finish(ended(1), &locks).unwrap();
+    let made = try_commit(&w, &locks, Selection::Owned).unwrap();
+    assert_eq!(made.evidence, []);
+    w.write("a.txt", "and more\n");
+    record(&w, "A", &locks, || {});
+    let newest = record(&w, "A", &locks, || {});
+    let made = try_commit(&w, &locks, Selection::Owned).unwrap();
+    assert_eq!(made.evidence, [newest.id], "of one command the newest");
 }
 
 #[test]

@@ -176,6 +176,9 @@ fn the_issue_must_be_named_as_a_whole() {
     d.edit("A", "a.txt", "good\n");
     d.run("A", "pytest", 0);
     d.candidate.commit = Some(d.commit_as("A", "bd-proj-12: a longer id"));
+    d.fails("issue-id");
+    d.w.git(&["commit", "-q", "--amend", "-m", "sub-proj-1: an id that ends like it"]);
+    d.candidate.commit = Some(d.w.head());
     let detail = d.fails("issue-id");
     assert!(detail.contains("`bd-proj-1`") && detail.contains("`git commit --amend`"), "{detail}");
     d.w.git(&["commit", "-q", "--amend", "-m", "subject\n\nMala-Issue: proj-1"]);
