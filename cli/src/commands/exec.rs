@@ -10,6 +10,7 @@ use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
 use mala_sandbox::{Exit, SandboxError};
 use mala_store::process::{self, Process};
 use mala_store::{Agent, Party, Store, StoreError, Which};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
@@ -83,17 +84,17 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     let mut store = open(&scope)?;
     join(&mut store, &party)?;
     if owner.is_some() {
-        end_with(&party.owner);
+        deaf(|| end_with(&party.owner));
     }
     if args.strict {
         settings.enforcement.unlocked = Unlocked::Deny;
     }
     let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings));
     let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings)?);
-    watch(&guard, &context.ui);
+    deaf(|| watch(&guard, &context.ui));
     let exit = match kernel {
         Ok(_) => {
-            let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
+            let desk = deaf(|| Desk::open(&scope.state_dir().join("desk"), &party, &guard))?;
             run_enforced(args, context, &scope, &desk, &guard)
         }
         Err(_) => run_plain(args, context),
@@ -105,6 +106,20 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     }
     report(context, &party.agent, &guard);
     Ok(code(exit?))
+}
+
+/// Starts threads that signals to this process do not reach. They are for the agent: the thread that runs it passes them on,
+/// and any other that takes one would end the agent without a word.
+fn deaf<T>(start: impl FnOnce() -> T) -> T {
+    let passed_on =
+        [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT].into_iter().collect::<SigSet>();
+    let before = passed_on.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let started = start();
+    if let Ok(before) = before {
+        // It was valid before, so it is now.
+        let _ = before.thread_set_mask();
+    }
+    started
 }
 
 /// Registers the agent, unless somebody else is running under its name.
