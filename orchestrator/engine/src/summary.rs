@@ -58,10 +58,6 @@ pub struct Left {
 }
 
 impl Summary {
-    pub fn count(&self, result: AttemptResult) -> usize {
-        self.attempts.iter().filter(|attempt| attempt.result == result).count()
-    }
-
     /// True if every issue that was touched is done and nothing was left.
     pub fn is_all_done(&self) -> bool {
         let is_done = |issue: &IssueId| {

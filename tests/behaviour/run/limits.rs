@@ -38,13 +38,13 @@ fn an_agent_that_takes_too_long_is_handed_over() {
 #[test]
 fn waiting_for_others_is_not_silence() {
     let script = "\"$MALA\" lock acquire base.txt --wait 30s; echo more >> base.txt; tested && commit done";
-    let batch = batch(script, "idle = \"2s\"\ntotal = \"3s\"");
+    let batch = batch(script, "idle = \"4s\"\ntotal = \"6s\"");
     done(&batch.world, "lock acquire base.txt --agent person");
     let run = batch.start(&[]);
     mala_tests::eventually("the agent waits", || {
         !done(&batch.world, "status --json").json()["waiters"].as_array().unwrap().is_empty()
     });
-    std::thread::sleep(std::time::Duration::from_secs(5));
+    std::thread::sleep(std::time::Duration::from_secs(9));
     done(&batch.world, "lock release base.txt --agent person");
     let run = Run::of(run);
     assert_eq!((run.code, run.issues("done")), (0, vec!["bd-1"]), "{run:?}");
@@ -57,7 +57,7 @@ fn waiting_for_a_turn_to_test_is_not_silence_and_neither_is_testing() {
         bd-1) while ! [ -e $OUT/slow ]; do echo waiting; sleep 0.05; done; echo work > $id.txt; "$MALA" test -- sh check.sh; commit done;;
         *) "$MALA" test -- sh check.sh slow; touch $OUT/tested;;
         esac"#;
-    let batch = batch(script, "idle = \"1s\"\ntotal = \"20s\"");
+    let batch = batch(script, "idle = \"4s\"\ntotal = \"60s\"");
     batch.issue("bd-2", &["--priority", "0"]);
     let out = batch.outside("signs");
     std::fs::create_dir(&out).unwrap();
@@ -72,7 +72,7 @@ fn waiting_for_a_turn_to_test_is_not_silence_and_neither_is_testing() {
     let queue =
         || done(&batch.world, "status --json").json()["mutexes"][0]["queue"].as_array().map_or(0, Vec::len);
     mala_tests::eventually("one tests and one waits for its turn", || queue() == 1);
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::thread::sleep(std::time::Duration::from_secs(8));
     std::fs::write(out.join("enough"), "").unwrap();
     let run = Run::of(run);
     assert_eq!(run.issues("done"), ["bd-1"], "it waited: {run:?}");

@@ -57,7 +57,8 @@ fn issues_with_the_same_file_take_turns_while_others_go_ahead() {
     let time = |name: &str| fs::read_to_string(out.join(name)).unwrap().trim().parse::<u64>().unwrap();
     let apart = time("one.to") <= time("two.from") || time("two.to") <= time("one.from");
     assert!(apart, "`one` and `two` share a file");
-    assert_eq!(run.issues("claimed")[1], "three", "and `three` did not wait: {run:?}");
+    // Two claims at once may end in either order.
+    assert!(run.issues("claimed")[..2].contains(&"three"), "and `three` did not wait: {run:?}");
 }
 
 #[test]

@@ -52,6 +52,17 @@ fn once_hands_over_what_is_not_finished() {
 }
 
 #[test]
+fn once_gives_an_agent_time_to_end_by_itself() {
+    let (batch, run) = begun(
+        "trap 'echo finished > half.txt; exit 0' TERM; echo half > half.txt; touch $OUT; while :; do sleep 0.05; done",
+    );
+    interrupt(&run);
+    let run = Run::of(run);
+    assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:half.txt"]), "finished");
+}
+
+#[test]
 fn twice_does_not_wait_for_an_agent_that_does_not_listen() {
     let (batch, run) = begun("trap '' TERM; echo half > half.txt; touch $OUT; while :; do sleep 0.05; done");
     let started = std::time::Instant::now();

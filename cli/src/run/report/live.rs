@@ -1,6 +1,7 @@
 //! A view that stays in place: one line per agent, what is over scrolls away above.
 
 use std::collections::HashMap;
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -106,8 +107,8 @@ impl Reporter for Live {
         }
         self.follow(event);
         if matches!(event, Event::NeedsInput { .. }) {
-            // A bell for whoever looks elsewhere.
-            let _ = self.screen.println("\x07");
+            // A bell for whoever looks elsewhere. It moves nothing on the screen.
+            let _ = self.ui.err().write_all(b"\x07");
         }
         if let Event::RunEnded { summary } = event {
             let _ = write_summary(&mut *self.ui.out(), summary);

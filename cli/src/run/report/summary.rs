@@ -1,7 +1,9 @@
 //! The end of a run, in words.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use mala_core::IssueId;
 use mala_engine::{AttemptResult, AttemptSummary, Summary};
 
 use super::words::short;
@@ -17,10 +19,15 @@ pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Resul
     for left in &summary.left {
         writeln!(out, "  {}  left: {}", left.issue, plain(&left.why))?;
     }
-    let done = summary.count(AttemptResult::Done);
-    let over = summary.count(AttemptResult::HandedOver) + summary.count(AttemptResult::Blocked);
+    let done = issues(summary, |result| result == AttemptResult::Done);
+    let failed = issues(summary, |result| result != AttemptResult::Done);
+    let over = failed.difference(&done).count();
     let style = if over == 0 { GREEN } else { RED };
-    write!(out, "{GREEN}{done} done{GREEN:#}, {style}{over} handed over{style:#}")?;
+    write!(out, "{GREEN}{} done{GREEN:#}, {style}{over} handed over{style:#}", done.len())?;
+    let on_the_way = failed.intersection(&done).count();
+    if on_the_way > 0 {
+        write!(out, ", {on_the_way} at a later attempt")?;
+    }
     if !summary.left.is_empty() {
         write!(out, ", {} left", summary.left.len())?;
     }
@@ -31,7 +38,19 @@ pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Resul
         write!(out, "; {} tokens", summary.tokens)?;
     }
     writeln!(out)?;
+    if let Some(why) = &summary.stopped {
+        writeln!(out, "stopped, because {}; go on where it stopped: mala run --resume", plain(why))?;
+    }
     write_contention(out, summary)
+}
+
+/// The issues that have an attempt with such a result.
+fn issues(summary: &Summary, is_meant: impl Fn(AttemptResult) -> bool) -> BTreeSet<&IssueId> {
+    summary.attempts.iter().filter(|it| is_meant(it.result)).map(|it| &it.issue).collect()
+}
+
+fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 fn row(attempt: &AttemptSummary) -> [String; 5] {
@@ -67,8 +86,10 @@ fn write_contention(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     if contention.lock_tries > 0 {
         writeln!(
             out,
-            "locks: {} tries, {} waits, {} refusals",
-            contention.lock_tries, contention.lock_waits, contention.refusals
+            "locks: {}, {}, {}",
+            count(contention.lock_tries, "try", "tries"),
+            count(contention.lock_waits, "wait", "waits"),
+            count(contention.refusals, "refusal", "refusals")
         )?;
     }
     contention.warnings.iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))?;

@@ -1,9 +1,10 @@
 //! Events in words.
 
+use mala_core::Timestamp;
 use mala_engine::Event;
 use mala_engine::ports::Held;
 
-use crate::ui::{BOLD, DIM, GREEN, RED, YELLOW, plain};
+use crate::ui::{BOLD, DIM, GREEN, RED, YELLOW, plain, span};
 
 /// The lines that an event is worth, none for what would only be noise in a file.
 pub(super) fn lines(event: &Event) -> Vec<String> {
@@ -46,7 +47,8 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             vec![line(issue, &format!("{YELLOW}told to go on{YELLOW:#}: {}", plain(why)))]
         }
         Event::Resting { issue, why, until } => {
-            vec![line(issue, &format!("{DIM}not before {until}{DIM:#}: {}", plain(why)))]
+            let span = span(until.since(Timestamp::now()));
+            vec![line(issue, &format!("{DIM}again in {span}{DIM:#}, because {}", plain(why)))]
         }
         Event::Rejected { issue, round, rounds, is_sent_back, failed, .. } => {
             let told = is_sent_back.then(|| format!(", told (round {round} of {rounds})"));

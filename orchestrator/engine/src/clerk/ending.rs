@@ -3,6 +3,9 @@
 //! The order is the promise. While the agent's locks are still held: its uncommitted work is saved to a ref, then its
 //! files are restored, then the note is written, and only with the end of the attempt do the locks go.
 
+use std::thread;
+use std::time::Duration;
+
 use mala_gate::RepoPath;
 use mala_issues::Label;
 use serde_json::json;
@@ -12,6 +15,10 @@ use crate::State;
 use crate::note::{self, Handoff};
 use crate::ports::{Attempt, Ending, Finish, Interruption, Judgement, PortError};
 use crate::salvage::{self, SavedRef};
+
+/// How often saving work is tried, and how long to wait in between.
+const SALVAGE_TRIES: u32 = 5;
+const SALVAGE_PAUSE: Duration = Duration::from_millis(200);
 
 /// Why an attempt ends without having been accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,14 +142,22 @@ impl Clerk {
         Ok(Handed { saved_ref, is_blocked })
     }
 
-    /// Saves and restores the agent's files. A failure is not the end: the note says that the work is still there.
+    /// Saves and restores the agent's files. Somebody may kill the gits that do it, so it is tried more than once: what stays
+    /// in the checkout would be taken for somebody else's work. In the end the note says that it is still there.
     fn salvage(&self, attempt: &Attempt, reason: &str) -> Salvaged {
         let mut salvaged = Salvaged { files: Vec::new(), saved: None, not_saved: None };
-        // Its git may have been killed with it, and what that left would be in the way of ours.
-        self.launcher.sweep();
-        if let Err(error) = self.try_salvage(attempt, reason, &mut salvaged) {
+        for tried in 1..=SALVAGE_TRIES {
+            // The agent's git may have been killed with it, and what that left would be in the way of ours.
+            self.launcher.sweep();
+            let Err(error) = self.try_salvage(attempt, reason, &mut salvaged) else {
+                salvaged.not_saved = None;
+                break;
+            };
             let causes = std::iter::successors(Some(&*error as &dyn std::error::Error), |it| it.source());
             salvaged.not_saved = Some(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "));
+            if tried < SALVAGE_TRIES {
+                thread::sleep(SALVAGE_PAUSE);
+            }
         }
         salvaged
     }

@@ -282,3 +282,50 @@ fn every_issue_id_makes_a_ref_of_its_own() {
         world.git(&["check-ref-format", &name]);
     }
 }
+
+#[test]
+fn a_lock_that_a_killed_git_left_on_an_own_ref_is_not_waited_for() {
+    let world = World::new();
+    world.write("a", "changed\n");
+    let lock = world.place(".git/refs/mala/x/1.lock");
+    fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    fs::write(&lock, "").unwrap();
+    let saved = world.save(&["a"]);
+    assert_eq!((world.saved(&saved, "a").as_str(), lock.exists()), ("changed", false));
+}
+
+#[test]
+fn saved_work_comes_back_into_its_place_or_not_at_all() {
+    let world = World::new();
+    world.write("a", "changed\n");
+    world.write("new", "new\n");
+    fs::remove_file(world.place("b")).unwrap();
+    let saved = world.save(&["a", "b", "new"]);
+    world.restore(&["a", "b", "new"]);
+    assert!(put_in_place(&world.repo, &saved).unwrap());
+    assert_eq!((world.read("a").as_str(), world.read("new").as_str()), ("changed\n", "new\n"));
+    assert!(!world.place("b").exists());
+    assert!(!put_in_place(&world.repo, &saved).unwrap(), "somebody works on these files");
+    world.restore(&["a", "b", "new"]);
+    world.write("a", "another\n");
+    world.git(&["add", "a"]);
+    world.commit("meanwhile");
+    assert!(!put_in_place(&world.repo, &saved).unwrap(), "one of them was committed since");
+    assert_eq!((world.status().as_str(), world.read("b").as_str()), ("", "b\n"));
+}
+
+#[test]
+fn runs_that_were_killed_leave_no_ref_but_those_that_are_still_needed() {
+    let world = World::new();
+    world.write("a", "a person's\n");
+    for run in ["old", "needed", "new"] {
+        Before::record(&world.repo, &RunId::new(run).unwrap()).unwrap();
+    }
+    let elsewhere = "refs/mala-runs/another-checkout/r";
+    world.git(&["update-ref", elsewhere, "HEAD"]);
+    Before::forget_others(&world.repo, &[RunId::new("new").unwrap(), RunId::new("needed").unwrap()]).unwrap();
+    let left = world.git(&["for-each-ref", "--format=%(refname)", "refs/mala-runs"]);
+    let names: Vec<&str> = left.lines().map(|name| name.rsplit('/').next().unwrap()).collect();
+    assert!(left.contains(elsewhere) && names.contains(&"new") && names.contains(&"needed"), "{left}");
+    assert_eq!(names.len(), 3, "{left}");
+}
