@@ -111,8 +111,8 @@ impl Launcher for ExecLauncher {
         let stage = Stage::set(self)?;
         let kernel = if is_enforced { stage.prove_kernel() } else { Ok(()) };
         let proven = kernel.and_then(|()| self.hooked.iter().try_for_each(|one| stage.prove_hook(one)));
-        stage.clear()?;
-        proven
+        let cleared = stage.clear();
+        proven.and(cleared)
     }
 }
 

@@ -17,7 +17,7 @@ use mala_agents::probe::{Understood, call, understand};
 use mala_agents::{Client, start::Profile};
 use mala_core::{AgentId, Key, Mode, Target, Want};
 use mala_engine::ports::PortError;
-use mala_store::{Outcome, Party, Request, Store, Which, process};
+use mala_store::{Outcome, Party, Request, Store, process};
 use thiserror::Error;
 
 use super::launcher::ExecLauncher;
@@ -109,7 +109,6 @@ impl<'a> Stage<'a> {
     pub(super) fn clear(self) -> Result<(), PortError> {
         let mut store = Store::open(&self.launcher.scope)?;
         for agent in [&self.holder, &self.writer] {
-            store.release(agent, &Which::All)?;
             store.leave(agent)?;
         }
         Ok(())

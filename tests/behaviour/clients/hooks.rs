@@ -218,6 +218,33 @@ fn gemini_is_told_who_holds_a_file_before_it_writes() {
 }
 
 #[test]
+fn gemini_gets_a_runs_hooks_from_a_file_though_nobody_trusts_the_folder() {
+    let Some(installed) = installed() else { return };
+    let world = world();
+    let gemini = Gemini(&world);
+    let model = Model::start();
+    let talk = model.talk([
+        gemini.write("new.txt", "new\n"),
+        gemini.write("held.txt", "mine\n"),
+        gemini.shell("sed -i s/theirs/mine/ held.txt"),
+        say("done"),
+    ]);
+    // It does not read such a file below a folder that everybody may write to, as temporary ones are.
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let added = injection(Kind::Gemini, MALA, world.root(), folder.path());
+    for (path, text) in &added.files {
+        fs::write(path, text).unwrap();
+    }
+    let client = Client::gemini(installed, &world, &talk);
+    let ended = added.env.iter().fold(client, |client, (name, value)| client.env(name, value)).run();
+
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_told(&results(&talk, "write_file")[1]);
+    assert_told(&results(&talk, "run_shell_command")[0]);
+    assert_kept(&world, &talk);
+}
+
+#[test]
 fn a_stop_that_the_gate_does_not_accept_sends_claude_back_with_the_reasons() {
     let Some(installed) = installed() else { return };
     let world = world();

@@ -210,8 +210,7 @@ fn assert_sent_back(run: &Run, talk: &Talk) {
             starts.len() == 2 && starts[0]["session"].is_null() && starts[1]["session"].is_string(),
             "{starts:?}"
         );
-        let last =
-            talk.requests().into_iter().filter(|request| request.prompt().contains(&prompt(issue))).last();
+        let last = talk.requests().into_iter().rfind(|request| request.prompt().contains(&prompt(issue)));
         let told = last.expect("it has asked its model").told();
         assert!(told.iter().any(|text| text.contains(&reason) && text.contains("round 1 of 3")), "{told:?}");
     }
