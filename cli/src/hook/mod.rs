@@ -17,8 +17,8 @@ use mala_core::scope::ScopeError;
 
 use crate::context::Context;
 use crate::error::CliError;
-use session::Session;
 pub(crate) use identity::{client_process, join};
+use session::Session;
 
 /// What to say to one call.
 pub(crate) fn answer(call: &HookCall, context: &Context) -> Result<Answer, CliError> {

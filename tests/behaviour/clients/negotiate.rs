@@ -26,7 +26,7 @@ fn world() -> World {
 }
 
 fn hooked<'a>(client: Client<'a>, kind: Kind, world: &World) -> Client<'a> {
-    injection(kind, MALA, world.base()).args.into_iter().fold(client, Client::arg)
+    injection(kind, MALA, world.root(), world.base()).args.into_iter().fold(client, Client::arg)
 }
 
 /// The command after these words in what the model was told, such as `mala lock answer x1y2 release`.
