@@ -356,9 +356,6 @@ fn inbox() {
         before = page.next;
     });
     row("a page of an inbox with 10,000 messages", &micros(page), "5 ms", page <= Duration::from_millis(5));
-    let args = ["msg", "inbox", "--agent", "bob", "--json"];
-    let cold = time(50, |_| assert!(world.mala(&args).status().unwrap().success()));
-    row("`mala msg inbox` of it as a cold process", &micros(cold), "", true);
 }
 
 fn idle_waiters() {

@@ -56,6 +56,21 @@ fn a_refused_tool_is_refused_in_each_clients_own_words() {
 }
 
 #[test]
+fn a_call_is_put_off_where_the_client_can_do_that_and_refused_elsewhere() {
+    let defer = Answer::Defer { reason: "held by B".to_owned() };
+    let output = &said(Client::Claude, "PreToolUse", &defer)["hookSpecificOutput"];
+    assert_eq!(
+        (&output["permissionDecision"], &output["permissionDecisionReason"]),
+        (&"defer".into(), &"held by B".into())
+    );
+    for (client, event) in
+        [(Client::Codex, "PreToolUse"), (Client::Gemini, "BeforeTool"), (Client::Opencode, "PreToolUse")]
+    {
+        assert_eq!(said(client, event, &defer), said(client, event, &deny()));
+    }
+}
+
+#[test]
 fn a_plain_yes_leaves_the_decision_to_the_person_at_the_client() {
     for answer in [Answer::Continue, Answer::Allow { context: None, rewrite: None }] {
         for client in Client::ALL {
