@@ -92,7 +92,11 @@ impl Context {
         if let Some(party) = self.supervised_party() {
             return Ok(Some(party.clone()));
         }
-        Ok(sessions_above(store)?.into_iter().next().map(|session| session.party))
+        let sessions = match &self.call {
+            Some(call) => store.sessions_among(call.stores.above())?,
+            None => sessions_above(store)?,
+        };
+        Ok(sessions.into_iter().next().map(|session| session.party))
     }
 
     /// What happens here is told a collector as a part of this.
@@ -150,9 +154,7 @@ impl Context {
 
 /// The sessions of the nearest process above that has any, the one that was last heard of first.
 pub(crate) fn sessions_above(store: &mut Store) -> Result<Vec<Session>, CliError> {
-    let Some(me) = Process::find(std::process::id()) else { return Ok(Vec::new()) };
-    let above: Vec<Owner> = me.ancestors().map(|process| process.owner()).collect();
-    Ok(store.sessions_among(&above)?)
+    Ok(store.sessions_among(&above())?)
 }
 
 /// Files and patterns, as typed.
@@ -231,6 +233,12 @@ impl Caller {
         };
         Ok(Party { agent, owner, supervised: false, issue, run: None })
     }
+}
+
+/// The processes above this one, nearest first.
+pub(crate) fn above() -> Vec<Owner> {
+    let me = Process::find(std::process::id());
+    me.iter().flat_map(Process::ancestors).map(|process| process.owner()).collect()
 }
 
 /// What a session is called that nobody named, e.g. `claude-4242`.

@@ -1,24 +1,27 @@
-//! Stores that stay open between calls: opening one costs more than most of what is done with it.
+//! What stays between calls, because finding it out costs more than most of what is done with it: open stores, and the
+//! processes above this one.
 
 use std::fs;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use mala_core::Scope;
+use mala_core::{Owner, Scope};
 use mala_store::Store;
 
+use crate::context::above;
 use crate::error::CliError;
 
 /// As many as calls run at once, usually.
 const MOST: usize = 4;
 
-/// Open stores of one scope that nobody uses at the moment.
+/// Open stores of one scope that nobody uses at the moment, and who stands above this process.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     idle: Mutex<Vec<(File, Store)>>,
+    above: OnceLock<Vec<Owner>>,
 }
 
 /// Which file a store has open. Somebody may have put another one in its place.
@@ -47,6 +50,11 @@ impl Pool {
         let store = Store::open(scope)?;
         let home = File::at(store.path()).ok().map(|file| (Arc::clone(self), file));
         Ok(Lent { store: Some(store), home })
+    }
+
+    /// The processes above this one. When one of them ends, so does the client, and all calls with it.
+    pub(crate) fn above(&self) -> &[Owner] {
+        self.above.get_or_init(above)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<(File, Store)>> {
