@@ -124,11 +124,22 @@ impl Context {
 
     /// Settings from all layers, with what the command line says on top.
     pub(crate) fn settings(&self, scope: &Scope, overrides: Vec<Override>) -> Result<Settings, CliError> {
+        match &self.call {
+            Some(call) if overrides.is_empty() => {
+                let files = [own_file(), Some(repo_file(scope))];
+                call.stores.settings(&files, || self.read_settings(scope, overrides))
+            }
+            _ => Ok(self.read_settings(scope, overrides)?.0),
+        }
+    }
+
+    /// The settings, and whether there was nothing to warn about.
+    fn read_settings(&self, scope: &Scope, overrides: Vec<Override>) -> Result<(Settings, bool), CliError> {
         let loaded = self.load_settings(Some(scope), overrides)?;
         for warning in &loaded.warnings {
             self.ui.warning(&warning.to_string());
         }
-        Ok(loaded.settings)
+        Ok((loaded.settings, loaded.warnings.is_empty()))
     }
 
     pub(crate) fn load_settings(
@@ -137,8 +148,8 @@ impl Context {
         overrides: Vec<Override>,
     ) -> Result<Loaded, CliError> {
         let sources = Sources {
-            user_file: user_file(env::var_os("XDG_CONFIG_HOME").as_deref(), env::var_os("HOME").as_deref()),
-            repo_file: scope.map(|scope| scope.root().join("mala.toml")),
+            user_file: own_file(),
+            repo_file: scope.map(repo_file),
             env: env::vars_os().collect(),
             overrides,
         };
@@ -233,6 +244,16 @@ impl Caller {
         };
         Ok(Party { agent, owner, supervised: false, issue, run: None })
     }
+}
+
+/// The user's own settings.
+fn own_file() -> Option<PathBuf> {
+    user_file(env::var_os("XDG_CONFIG_HOME").as_deref(), env::var_os("HOME").as_deref())
+}
+
+/// The settings of a checkout.
+fn repo_file(scope: &Scope) -> PathBuf {
+    scope.root().join("mala.toml")
 }
 
 /// The processes above this one, nearest first.

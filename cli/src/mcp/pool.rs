@@ -1,13 +1,15 @@
-//! What stays between calls, because finding it out costs more than most of what is done with it: open stores, and the
-//! processes above this one.
+//! What stays between calls, because finding it out costs more than most of what is done with it: open stores, the
+//! settings, and the processes above this one.
 
 use std::fs;
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
 
+use mala_config::Settings;
 use mala_core::{Owner, Scope};
 use mala_store::Store;
 
@@ -16,12 +18,15 @@ use crate::error::CliError;
 
 /// As many as calls run at once, usually.
 const MOST: usize = 4;
+/// Longer than the clock of any file system takes to tick.
+const SETTLED: Duration = Duration::from_secs(3);
 
 /// Open stores of one scope that nobody uses at the moment, and who stands above this process.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     idle: Mutex<Vec<(File, Store)>>,
     above: OnceLock<Vec<Owner>>,
+    settings: Mutex<Option<(Vec<Stamp>, Settings)>>,
 }
 
 /// Which file a store has open. Somebody may have put another one in its place.
@@ -57,9 +62,47 @@ impl Pool {
         self.above.get_or_init(above)
     }
 
+    /// The settings that these files say, read anew when one of them has changed. What was read with a warning is not kept:
+    /// the next call shall hear it, too.
+    pub(crate) fn settings(
+        &self,
+        files: &[Option<PathBuf>],
+        read: impl FnOnce() -> Result<(Settings, bool), CliError>,
+    ) -> Result<Settings, CliError> {
+        let now: Vec<Stamp> = files.iter().map(|file| Stamp::of(file.as_deref())).collect();
+        let mut kept = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((then, settings)) = &*kept
+            && *then == now
+        {
+            return Ok(settings.clone());
+        }
+        let (settings, is_quiet) = read()?;
+        *kept = (is_quiet && now.iter().all(Stamp::is_settled)).then(|| (now, settings.clone()));
+        Ok(settings)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<(File, Store)>> {
         // Whoever panicked had taken its store out.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a file was when it was looked at; nothing if it was not there.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp(Option<(File, u64, SystemTime)>);
+
+impl Stamp {
+    fn of(path: Option<&Path>) -> Self {
+        let data = path.and_then(|path| fs::metadata(path).ok());
+        Self(data.and_then(|data| {
+            let file = File { device: data.dev(), inode: data.ino() };
+            Some((file, data.len(), data.modified().ok()?))
+        }))
+    }
+
+    /// False for a file that was written just now: it may be written again without looking any different.
+    fn is_settled(&self) -> bool {
+        self.0.as_ref().is_none_or(|(_, _, at)| at.elapsed().is_ok_and(|age| age > SETTLED))
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the tools do, and as whom.
 
+use std::time::{Duration, SystemTime};
+
 use mala_tests::eventually;
 use serde_json::{Value, json};
 
@@ -183,4 +185,26 @@ fn outside_a_tree_the_session_may_be_named_by_whoever_starts_the_client() {
     let mut second = mala_tests::Mcp::start(&world, &server);
     let refused = second.refused("lock_status", &json!({}));
     assert!(refused["content"][0]["text"].as_str().unwrap().contains("running already"), "{refused}");
+}
+
+#[test]
+fn settings_hold_from_the_next_call_on() {
+    let world = world();
+    let set = |longest: &str, minutes_ago: u64| {
+        world.write("mala.toml", &format!("[lock]\nmax_wait = \"{longest}\"\n"));
+        let file = std::fs::File::options().write(true).open(world.root().join("mala.toml")).unwrap();
+        // Long ago, so that they are worth keeping.
+        file.set_modified(SystemTime::now() - Duration::from_secs(60 * minutes_ago)).unwrap();
+    };
+    set("1m", 9);
+    let mut client = client(&world);
+    let wish = json!({"paths": ["free.txt"], "wait": "5m"});
+    for _ in 0..2 {
+        let refused = client.refused("lock_acquire", &wish);
+        assert!(refused["content"][0]["text"].as_str().unwrap().contains("max_wait"), "{refused}");
+    }
+    set("9m", 8);
+    client.done("lock_acquire", &wish);
+    set("1m", 7);
+    client.refused("lock_acquire", &wish);
 }
