@@ -21,7 +21,7 @@ fn status_says_something_useful_when_nothing_goes_on() {
     assert_eq!(status["scope"], world.root().display().to_string());
     assert_eq!(
         status["health"],
-        json!({ "lock_tries": 0, "lock_waits": 0, "wait_rate": 0.0, "warnings": [] })
+        json!({ "lock_tries": 0, "lock_waits": 0, "wait_rate": 0.0, "mutex_wait_seconds": 0.0, "warnings": [] })
     );
 }
 
@@ -110,5 +110,8 @@ fn much_waiting_is_a_warning() {
         (&health["lock_tries"], &health["lock_waits"], &health["wait_rate"]),
         (&2.into(), &1.into(), &0.5.into())
     );
-    assert!(health["warnings"][0].as_str().unwrap().contains("50 % of lock tries had to wait"), "{health}");
+    assert!(
+        health["warnings"][0].as_str().unwrap().contains("50 % of lock tries in 24 h had to wait"),
+        "{health}"
+    );
 }
