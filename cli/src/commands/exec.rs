@@ -107,6 +107,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
             run_plain(args, context)
         }
     };
+    guard.tree_ended();
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;
     }
