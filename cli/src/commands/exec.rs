@@ -114,7 +114,8 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     };
     drop(beside);
     guard.turns().settle();
-    // The tree is dead, so what its git left is nobody's. The watch above may keep the guard for a moment longer.
+    guard.tree_ended();
+    // The tree is dead, so what its git left is nobody's.
     guard.clear_git_locks();
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, Want};
 use mala_logs::telemetry::{LockResult, metrics};
-use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, writers};
+use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
 use mala_store::process::Process;
 use mala_store::{EventKind, Outcome, Party, Refusal, Request, Store, StoreError, Which};
 use serde_json::json;
@@ -141,7 +141,12 @@ impl StoreGuard {
         let mut lost = Vec::new();
         for key in gone {
             books.files.remove(&key);
-            let open = writers(&path_of(&self.scope, &key));
+            let path = path_of(&self.scope, &key);
+            // Looking for the writer means looking at every process there is, so only if there is one.
+            if !has_writers(&path).unwrap_or(true) {
+                continue;
+            }
+            let open = writers(&path);
             let Some(writer) = open.into_iter().find(|writer| is_in_tree(writer.pid)) else { continue };
             let target = Target::File(key.clone());
             let holder = books.store.holders(&wants_of(&key, false).remove(0))?.into_iter().next();
@@ -151,6 +156,13 @@ impl StoreGuard {
             lost.push(Lost { key, writer, holder });
         }
         Ok(lost)
+    }
+
+    /// The tree is gone: nothing is open any more, and what is given back now is not lost.
+    pub(crate) fn tree_ended(&self) {
+        if let Ok(mut books) = self.desk.lock() {
+            books.files.clear();
+        }
     }
 
     /// Nobody in the tree opens these files until the value is dropped.
