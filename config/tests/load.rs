@@ -128,19 +128,19 @@ fn without_any_file_the_defaults_hold() {
     run.profile = "claude"  # default
     run.stagger = "2s"  # default
     run.attempts = 3  # default
-    run.retry_pause = 2s  # default
+    run.retry_pause = "2s"  # default
     run.gate_attempts = 3  # default
     run.idle = "10m"  # default
     run.total = "2h"  # default
     run.turns = 0  # default
     run.cost = 0  # default
     run.budget = 0  # default
-    run.answer_wait = 5m  # default
+    run.answer_wait = "5m"  # default
     run.mitigate = false  # default
     status.refresh = "1s"  # default
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
-    health.mutex_wait = 10m  # default
+    health.mutex_wait = "10m"  # default
     logs.keep = "90d"  # default
     "#);
 }
@@ -197,19 +197,19 @@ fn each_layer_overrides_the_ones_below_it() {
     run.profile = "claude"  # default
     run.stagger = "2s"  # default
     run.attempts = 3  # default
-    run.retry_pause = 2s  # default
+    run.retry_pause = "2s"  # default
     run.gate_attempts = 3  # default
     run.idle = "10m"  # default
     run.total = "2h"  # default
     run.turns = 0  # default
     run.cost = 0  # default
     run.budget = 0  # default
-    run.answer_wait = 5m  # default
+    run.answer_wait = "5m"  # default
     run.mitigate = false  # default
     status.refresh = "4m"  # --set status.refresh=4m
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
-    health.mutex_wait = 10m  # default
+    health.mutex_wait = "10m"  # default
     logs.keep = "90d"  # default
     "#);
 }
@@ -253,16 +253,19 @@ fn every_setting_can_be_set_from_every_layer() {
         ("run.profile", "'fast'", "fast"),
         ("run.stagger", "'10ms'", "10ms"),
         ("run.attempts", "1", "1"),
+        ("run.retry_pause", "'10ms'", "10ms"),
         ("run.gate_attempts", "0", "0"),
         ("run.idle", "'1m'", "1m"),
         ("run.total", "'1h'", "1h"),
         ("run.turns", "7", "7"),
         ("run.cost", "2.5", "2.5"),
         ("run.budget", "50", "50"),
+        ("run.answer_wait", "'1m'", "1m"),
         ("run.mitigate", "true", "true"),
         ("status.refresh", "'2s'", "2s"),
         ("health.wait_rate", "1", "1"),
         ("health.waits_per_day", "0x02", "2"),
+        ("health.mutex_wait", "'1m'", "1m"),
         ("logs.keep", "'2d'", "2d"),
     ];
     let keys: Vec<String> = World::new().loaded().entries().map(|entry| entry.key.to_string()).collect();
