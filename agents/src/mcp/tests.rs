@@ -16,13 +16,13 @@ use super::server::Server;
 use super::tools::{TOOLS, find};
 
 /// What a call of a tool means.
-fn line(tool: &str, arguments: Value) -> CommandLine {
+fn line(tool: &str, arguments: &Value) -> CommandLine {
     let tool = find(tool).unwrap();
     let arguments = arguments.as_object().cloned();
     tool.command(&Arguments::check(tool.fields, arguments).unwrap())
 }
 
-fn words(tool: &str, arguments: Value) -> String {
+fn words(tool: &str, arguments: &Value) -> String {
     line(tool, arguments).words.join(" ")
 }
 
@@ -54,29 +54,32 @@ fn the_list_of_tools_is_short() {
 fn a_tool_is_the_command_that_a_person_would_type() {
     let acquire = json!({"paths": ["a", "src/**"], "wait": "5m", "shared": true, "reason": "why"});
     assert_eq!(
-        words("lock_acquire", acquire),
+        words("lock_acquire", &acquire),
         "lock acquire --json --wait=5m --reason=why --shared -- a src/**"
     );
-    assert_eq!(words("lock_release", json!({"all": true})), "lock release --json --all");
-    assert_eq!(words("lock_status", json!({})), "status --json");
+    assert_eq!(words("lock_release", &json!({"all": true})), "lock release --json --all");
+    assert_eq!(words("lock_status", &json!({})), "status --json");
     assert_eq!(
-        words("lock_status", json!({"paths": ["a"], "literal": true})),
+        words("lock_status", &json!({"paths": ["a"], "literal": true})),
         "lock check --json --literal -- a"
     );
     let ask = json!({"path": "a", "why": "b", "urgent": true});
-    assert_eq!(words("lock_ask", ask), "lock ask --json --why=b --urgent -- a");
+    assert_eq!(words("lock_ask", &ask), "lock ask --json --why=b --urgent -- a");
     let answer = json!({"ask": "x1", "answer": "defer", "eta": "5m"});
-    assert_eq!(words("lock_answer", answer), "lock answer --json --eta=5m -- x1 defer");
-    assert_eq!(words("gate_check", json!({"issue": "bd-1"})), "gate check --json --issue=bd-1");
-    assert_eq!(words("message_send", json!({"body": "hi"})), "msg send --json --all -- -");
+    assert_eq!(words("lock_answer", &answer), "lock answer --json --eta=5m -- x1 defer");
+    assert_eq!(words("gate_check", &json!({"issue": "bd-1"})), "gate check --json --issue=bd-1");
+    assert_eq!(words("message_send", &json!({"body": "hi"})), "msg send --json --all -- -");
     let send = json!({"body": "hi", "to": ["ann", "bob"], "importance": "high", "ack": true});
-    assert_eq!(words("message_send", send), "msg send --json --importance=high --ack --to=ann --to=bob -- -");
     assert_eq!(
-        words("message_inbox", json!({"unread": true, "limit": 5})),
+        words("message_send", &send),
+        "msg send --json --importance=high --ack --to=ann --to=bob -- -"
+    );
+    assert_eq!(
+        words("message_inbox", &json!({"unread": true, "limit": 5})),
         "msg inbox --json --unread --limit=5"
     );
-    assert_eq!(words("message_inbox", json!({"ack": 7})), "msg ack --json -- 7");
-    let test = line("test_run", json!({"command": ["cargo", "test", "--json"]}));
+    assert_eq!(words("message_inbox", &json!({"ack": 7})), "msg ack --json -- 7");
+    let test = line("test_run", &json!({"command": ["cargo", "test", "--json"]}));
     assert_eq!((test.words.join(" ").as_str(), test.how), ("test --json -- cargo test --json", How::Apart));
 }
 
@@ -84,20 +87,20 @@ fn a_tool_is_the_command_that_a_person_would_type() {
 fn nothing_that_is_said_becomes_an_option() {
     let hostile = "--agent=somebody";
     for line in [
-        line("lock_acquire", json!({"paths": [hostile], "reason": hostile, "wait": hostile})),
-        line("lock_ask", json!({"path": hostile, "why": hostile})),
-        line("lock_answer", json!({"ask": hostile, "answer": "release", "eta": hostile})),
-        line("commit", json!({"message": hostile, "paths": [hostile], "issue": hostile})),
-        line("message_send", json!({"body": hostile, "to": [hostile], "thread": hostile})),
-        line("issue_note", json!({"issue": hostile, "text": hostile})),
-        line("gate_check", json!({"issue": hostile, "commit": hostile})),
-        line("test_run", json!({"command": [hostile], "wait": hostile})),
+        line("lock_acquire", &json!({"paths": [hostile], "reason": hostile, "wait": hostile})),
+        line("lock_ask", &json!({"path": hostile, "why": hostile})),
+        line("lock_answer", &json!({"ask": hostile, "answer": "release", "eta": hostile})),
+        line("commit", &json!({"message": hostile, "paths": [hostile], "issue": hostile})),
+        line("message_send", &json!({"body": hostile, "to": [hostile], "thread": hostile})),
+        line("issue_note", &json!({"issue": hostile, "text": hostile})),
+        line("gate_check", &json!({"issue": hostile, "commit": hostile})),
+        line("test_run", &json!({"command": [hostile], "wait": hostile})),
     ] {
         let end = line.words.iter().position(|word| word == "--").unwrap_or(line.words.len());
         assert!(!line.words[..end].iter().any(|word| word == hostile), "{line:?}");
     }
-    assert_eq!(line("commit", json!({"message": "-"})).input, "-", "texts are read, not looked at");
-    assert_eq!(line("issue_note", json!({"issue": "a", "text": "-"})).input, "-");
+    assert_eq!(line("commit", &json!({"message": "-"})).input, "-", "texts are read, not looked at");
+    assert_eq!(line("issue_note", &json!({"issue": "a", "text": "-"})).input, "-");
 }
 
 #[test]

@@ -39,7 +39,8 @@ pub(super) fn run(here: &Path, line: &CommandLine, leash: &Leash) -> io::Result<
     let remarks = child.stderr.take().map(|stderr| follow(stderr, Arc::clone(leash.remarks())));
     let (over, done) = io::pipe()?;
     let (answer, status) = thread::scope(|threads| {
-        threads.spawn(|| see_off(leash, &over, &guard, remarks));
+        let (over, guard) = (&over, &guard);
+        threads.spawn(move || see_off(leash, over, guard, remarks.as_ref()));
         let mut answer = Vec::new();
         let read = child.stdout.take().map_or(Ok(0), |mut stdout| stdout.read_to_end(&mut answer));
         let status = read.and_then(|_| child.wait());
@@ -65,8 +66,8 @@ fn follow(mut stderr: ChildStderr, remarks: Arc<Remarks>) -> Receiver<()> {
 }
 
 /// Waits until the command is `over` and has said everything. If the leash is cut before, the command's whole group is ended.
-fn see_off(leash: &Leash, over: &PipeReader, guard: &Guard, remarks: Option<Receiver<()>>) {
-    let quiet = |longest| match &remarks {
+fn see_off(leash: &Leash, over: &PipeReader, guard: &Guard, remarks: Option<&Receiver<()>>) {
+    let quiet = |longest| match remarks {
         Some(remarks) => remarks.recv_timeout(longest) != Err(RecvTimeoutError::Timeout),
         None => true,
     };
