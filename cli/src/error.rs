@@ -14,7 +14,7 @@ use mala_gate::hooks::HooksError;
 use mala_gate::rules::GateError;
 use mala_gate::{GitError, OwnershipError};
 use mala_sandbox::SandboxError;
-use mala_store::{AskError, StoreError};
+use mala_store::{AskError, IssueError, StoreError};
 use serde::Serialize;
 
 /// Whose fault it is.
@@ -226,7 +226,8 @@ impl From<StoreError> for CliError {
 fn store_hint(error: &StoreError) -> Option<String> {
     Some(match error {
         // These say what to do themselves.
-        StoreError::Message(_) | StoreError::Issue(_) | StoreError::Journal(_) => return None,
+        StoreError::Message(_) | StoreError::Journal(_) => return None,
+        StoreError::Issue(error) => return issue_hint(error),
         StoreError::Ask(error) => return ask_hint(error),
         StoreError::Damaged { path, .. } | StoreError::BadRow { path, .. } | StoreError::Foreign { path } => {
             let path = path.display();
@@ -248,6 +249,10 @@ fn store_hint(error: &StoreError) -> Option<String> {
             "see what is wrong: mala doctor".to_owned()
         }
     })
+}
+
+fn issue_hint(error: &IssueError) -> Option<String> {
+    matches!(error, IssueError::Unknown { .. }).then(|| "see which there are: mala issue list".to_owned())
 }
 
 /// What to do about an ask that did not go as hoped, where the message does not say so itself.

@@ -124,6 +124,7 @@ fn without_any_file_the_defaults_hold() {
     transcripts.evidence = false  # default
     asks.due = "10m"  # default
     asks.urgent = "5m"  # default
+    asks.idle = "10m"  # default
     run.max_agents = 4  # default
     run.profile = "claude"  # default
     run.stagger = "2s"  # default
@@ -193,6 +194,7 @@ fn each_layer_overrides_the_ones_below_it() {
     transcripts.evidence = false  # default
     asks.due = "10m"  # default
     asks.urgent = "5m"  # default
+    asks.idle = "10m"  # default
     run.max_agents = 4  # default
     run.profile = "claude"  # default
     run.stagger = "2s"  # default
@@ -249,6 +251,7 @@ fn every_setting_can_be_set_from_every_layer() {
         ("transcripts.evidence", "true", "true"),
         ("asks.due", "'2m'", "2m"),
         ("asks.urgent", "'1m'", "1m"),
+        ("asks.idle", "'1m'", "1m"),
         ("run.max_agents", "9", "9"),
         ("run.profile", "'fast'", "fast"),
         ("run.stagger", "'10ms'", "10ms"),

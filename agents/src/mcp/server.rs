@@ -8,8 +8,9 @@ use std::time::Duration;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode, Implementation, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode,
+    Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{Peer, RequestContext, RoleServer, serve_server_with_ct};
 use rmcp::transport::stdio_pipes;
@@ -111,6 +112,31 @@ impl ServerHandler for Server {
         let line = tool.command(&arguments);
         let result = self.run(tool, line, &context).await;
         Ok(result.map_err(|error| ErrorData::internal_error(error.to_string(), None))?.into())
+    }
+
+    /// What comes here has a method that the library does not know, or one that it knows with parameters that do not fit.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method: String = request.method.chars().take(80).collect();
+        let method = method.escape_debug();
+        Err(match request.method.as_str() {
+            "tools/call" => {
+                let text = "`tools/call` takes `name`, a text, and `arguments`, an object";
+                ErrorData::new(ErrorCode::INVALID_PARAMS, text, None)
+            }
+            "initialize" | "tools/list" => {
+                let text = format!("the parameters of `{method}` do not fit the protocol");
+                ErrorData::new(ErrorCode::INVALID_PARAMS, text, None)
+            }
+            _ => {
+                let text =
+                    format!("there is no method `{method}`; this server has tools: tools/list, tools/call");
+                ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None)
+            }
+        })
     }
 }
 

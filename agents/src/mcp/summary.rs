@@ -76,7 +76,8 @@ fn locks(answer: &Map<String, Value>, remarks: &str) -> String {
 fn ask(ask: &Value) -> String {
     let field = |name| plain(ask.get(name));
     let (id, path, state) = (field("id"), field("path"), field("state"));
-    format!("ask {id} for `{path}` is {state}, due {}; holder: `{}`", field("due_at"), field("holder"))
+    let (asker, holder, due) = (field("asker"), field("holder"), field("due_at"));
+    format!("ask {id} of `{asker}` for `{path}`, held by `{holder}`, is {state}, due {due}")
 }
 
 fn answered(answer: &Map<String, Value>) -> String {
@@ -103,6 +104,7 @@ fn status(answer: &Map<String, Value>, remarks: &str) -> String {
     let held: Vec<String> =
         locks.map(|lock| format!("{} ({})", plain(lock.get("path")), plain(lock.get("agent")))).collect();
     lines.push(if held.is_empty() { "no locks".to_owned() } else { format!("locks: {}", listed(&held)) });
+    lines.extend(answer.get("asks").and_then(Value::as_array).into_iter().flatten().map(ask));
     lines.join("\n")
 }
 

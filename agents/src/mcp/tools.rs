@@ -120,7 +120,7 @@ pub(super) const TOOLS: &[Tool] = &[
             optional("issue", Text, ""),
         ],
         nature: Nature::Changes,
-        when_refused: "nothing was committed and your files are as they were: mend what is named and commit again",
+        when_refused: "mend what is named and commit again",
         line: call::commit,
     },
     Tool {
@@ -142,7 +142,7 @@ pub(super) const TOOLS: &[Tool] = &[
             optional("ack", Flag, "want to know that it was noted"),
         ],
         nature: Nature::Changes,
-        when_refused: "nothing was sent",
+        when_refused: "see who is there with lock_status",
         line: call::message_send,
     },
     Tool {
@@ -163,7 +163,7 @@ pub(super) const TOOLS: &[Tool] = &[
         about: "Add a note to an issue for whoever works on it next.",
         fields: &[required("issue", Text, ""), required("text", Text, "")],
         nature: Nature::Changes,
-        when_refused: "nothing was noted",
+        when_refused: "name an issue that is there: mala issue list",
         line: call::issue_note,
     },
 ];

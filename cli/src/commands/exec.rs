@@ -10,7 +10,7 @@ use clap::Args;
 use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
 use mala_logs::telemetry::spans;
-use mala_sandbox::Exit;
+use mala_sandbox::{Exit, SandboxError};
 use mala_store::process::{self, Process};
 use mala_store::{Agent, Party, Store, StoreError, Which};
 use serde_json::json;
@@ -198,14 +198,24 @@ fn run_enforced(
 ) -> Result<Exit, CliError> {
     let mut command = command(args, context);
     command.env(desk::VARIABLE, desk.socket());
-    Ok(mala_sandbox::run(&jail(scope), guard.clone(), command)?)
+    mala_sandbox::run(&jail(scope), guard.clone(), command).map_err(|error| not_started(args, error))
 }
 
 /// Without the kernel's help: the agent is known, and bound by what it asks for.
 fn run_plain(args: &ExecArgs, context: &Context) -> Result<Exit, CliError> {
     let mut command = command(args, context);
     command.env("MALA_AGENT", args.agent.as_str());
-    Ok(mala_sandbox::run_unprotected(command)?)
+    mala_sandbox::run_unprotected(command).map_err(|error| not_started(args, error))
+}
+
+/// The error in words; a program that cannot be started is named.
+fn not_started(args: &ExecArgs, error: SandboxError) -> CliError {
+    match error {
+        SandboxError::Start(why) => {
+            CliError::usage(format!("cannot start `{}`: {why}", plain(args.command[0].display())))
+        }
+        other => other.into(),
+    }
 }
 
 fn command(args: &ExecArgs, context: &Context) -> Command {

@@ -335,3 +335,15 @@ fn a_commit_hands_files_that_are_done_to_whoever_asked_for_them() {
     assert_eq!(answer.json()["handed_on"], serde_json::json!([{ "path": "a", "agent": "bob" }]));
     assert_eq!(held(&world), [pair("a", "bob"), pair("b", "ann")], "what was not committed stays");
 }
+
+#[test]
+fn an_answer_may_stand_before_its_ask_or_behind_it() {
+    let world = world();
+    let id = ask(&world);
+    let unclear = run(&world, &format!("lock answer {id} perhaps --agent ann"));
+    assert_eq!(unclear.code, 2, "{unclear:?}");
+    assert!(unclear.err.contains("`perhaps` is no answer"), "{unclear:?}");
+    done(&world, &format!("lock answer {id} defer --agent ann"));
+    done(&world, &format!("lock answer release {id} --agent ann"));
+    assert_eq!(held(&world), [pair("a", "bob")]);
+}

@@ -254,6 +254,7 @@ fn exit_codes_signals_and_streams_pass_through() {
     let missing: Answer =
         mala(&world, ["exec", "--agent", "me", "--", "no-such-program"]).output().unwrap().into();
     assert_eq!(missing.code, 2, "{missing:?}");
+    assert!(missing.err.contains("cannot start `no-such-program`"), "{missing:?}");
 }
 
 #[test]

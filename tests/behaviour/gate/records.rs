@@ -54,7 +54,7 @@ fn a_record_has_the_fields_of_the_contract() {
 fn evidence_is_listed_and_shown_with_its_output() {
     let world = world();
     agent(&world, "ann", "bd-1", &format!("echo more > file.txt; check-all {QUIET}; check-all -v {QUIET}"));
-    agent(&world, "bob", "bd-2", &"echo broken > other.txt; check-all");
+    agent(&world, "bob", "bd-2", "echo broken > other.txt; check-all");
     let all = records(&world);
     let agents: Vec<_> = all.iter().map(|record| record["agent"].as_str().unwrap()).collect();
     assert_eq!(agents, ["ann", "ann", "bob"], "oldest first");
@@ -123,11 +123,14 @@ fn whoever_asks_after_a_test_finds_its_record_however_long_it_takes_to_write() {
     assert_eq!(records(&world).len(), 2);
 }
 
+/// What is made of the log's text.
+type Attack<'a> = &'a dyn Fn(&str) -> String;
+
 #[test]
 fn every_way_to_damage_the_log_is_found_at_its_first_line_and_proves_nothing() {
     let log = |world: &mala_tests::World| world.state_dir().join("evidence/evidence.jsonl");
     let cut = |text: &str, lines: usize| -> String { text.split_inclusive('\n').take(lines).collect() };
-    let attacks: [(&str, u64, &dyn Fn(&str) -> String); 4] = [
+    let attacks: [(&str, u64, Attack<'_>); 4] = [
         ("the last record is removed", 3, &|text| cut(text, 2)),
         ("the last record is cut in half", 3, &|text| text[..text.len() - 40].to_owned()),
         ("a record in the middle is changed", 2, &|text| {

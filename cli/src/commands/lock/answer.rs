@@ -6,7 +6,6 @@ use mala_core::{AgentId, Ask, AskId, AskState, Timestamp, Want};
 use mala_store::{Answered, Store, Which};
 use serde_json::json;
 
-use super::asks::parse_id;
 use super::release::leaving;
 use crate::context::{Caller, Context, open};
 use crate::enforce::drain;
@@ -26,9 +25,11 @@ const ETA: &str = "10m";
   mala lock answer x1y2 defer --eta 20m")]
 pub(crate) struct AnswerArgs {
     /// The ask, as `mala lock asks` shows it
-    #[arg(value_name = "ID", value_parser = parse_id)]
-    id: AskId,
-    answer: AnswerKind,
+    #[arg(value_name = "ID")]
+    id: String,
+    /// `release` or `defer`; it may also stand before the ask
+    #[arg(value_name = "ANSWER")]
+    answer: String,
     #[command(flatten)]
     caller: Caller,
     /// How much longer it is needed [default: 10m]
@@ -42,20 +43,37 @@ enum AnswerKind {
     Defer,
 }
 
+impl AnswerArgs {
+    /// Which ask, and what is said to it.
+    fn read(&self) -> Result<(AskId, AnswerKind), CliError> {
+        let kind = |word: &str| AnswerKind::from_str(word, false);
+        let (id, kind) = match (kind(&self.answer), kind(&self.id)) {
+            (Ok(answer), _) => (&self.id, answer),
+            (_, Ok(answer)) => (&self.answer, answer),
+            _ => {
+                let message = format!("`{}` is no answer: say `release` or `defer`", plain(&self.answer));
+                return Err(CliError::usage(message));
+            }
+        };
+        Ok((AskId(id.clone()), kind))
+    }
+}
+
 pub(super) fn cmd_answer(args: &AnswerArgs, context: &Context) -> Result<Code, CliError> {
-    if args.answer == AnswerKind::Release && args.eta.is_some() {
+    let (id, answer) = args.read()?;
+    if answer == AnswerKind::Release && args.eta.is_some() {
         return Err(CliError::usage("`--eta` goes with `defer`: a released lock is not needed any longer"));
     }
     let mut store = open(&context.scope()?)?;
     let holder = args.caller.agent(context, &mut store)?;
-    match args.answer {
+    match answer {
         AnswerKind::Release => {
-            let answered = release(context, &mut store, &holder, &args.id)?;
+            let answered = release(context, &mut store, &holder, &id)?;
             answer_released(context, &answered)
         }
         AnswerKind::Defer => {
             let eta = parse_duration(args.eta.as_deref().unwrap_or(ETA))?;
-            answer_deferred(context, &store.answer_defer(&holder, &args.id, eta)?, eta)
+            answer_deferred(context, &store.answer_defer(&holder, &id, eta)?, eta)
         }
     }
 }

@@ -34,7 +34,7 @@ fn install_killer(w: &World) -> PathBuf {
     let real = real.trim();
     let script = format!(
         "#!/bin/sh\n\
-         n=$(($(cat \"$KILL_COUNT\") + 1)); echo $n > \"$KILL_COUNT\"\n\
+         n=1; while ! mkdir \"$KILL_COUNT/$n\" 2>/dev/null; do n=$((n + 1)); done\n\
          [ $n = \"$KILL_AT\" ] && [ \"$KILL_WHEN\" = Before ] && kill -9 $PPID && exit 1\n\
          {real} \"$@\"; status=$?\n\
          [ $n = \"$KILL_AT\" ] && [ \"$KILL_WHEN\" = After ] && kill -9 $PPID\n\
@@ -50,13 +50,16 @@ fn install_killer(w: &World) -> PathBuf {
 /// Commits `a.txt` and `new.txt` in a process that is killed at its `call`th call of git. True if it was killed.
 fn commit_killed(w: &World, call: usize, moment: Moment) -> bool {
     let bin = install_killer(w);
-    w.write("../count", "0");
+    // Each call takes the next number by making a folder: two at once never share one.
+    let count = w.base().join("count");
+    fs::remove_dir_all(&count).ok();
+    fs::create_dir(&count).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let out = w
         .command(env!("CARGO_BIN_EXE_gate-puppet"))
         .args(["commit", w.root.to_str().unwrap(), "killed", "a.txt", "new.txt"])
         .env("PATH", path)
-        .env("KILL_COUNT", w.base().join("count"))
+        .env("KILL_COUNT", &count)
         .env("KILL_AT", call.to_string())
         .env("KILL_WHEN", format!("{moment:?}"))
         .output()
