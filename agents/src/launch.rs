@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn injected(client: Client, mala: &str) -> Injection {
-        injection(client, mala, Path::new("/work/my \"checkout\""), Path::new("/run/x"))
+        injection(client, mala, Path::new("/home/ann/my \"checkout\""), Path::new("/run/x"))
     }
 
     /// The value behind an option.
@@ -164,7 +164,7 @@ mod tests {
             (server["command"].as_str(), server["args"][0].as_str()),
             (Some("it's \"mala\""), Some("mcp"))
         );
-        let project = &table["projects"]["/work/my \"checkout\""];
+        let project = &table["projects"]["/home/ann/my \"checkout\""];
         assert_eq!(project["trust_level"].as_str(), Some("trusted"), "it need not note that down itself");
     }
 

@@ -10,7 +10,7 @@ fn order<'a>(profile: &'a Profile, session: Option<&'a str>) -> Order<'a> {
         prompt: "do it",
         session,
         mala: "/opt/my mala",
-        root: Path::new("/work/checkout"),
+        root: Path::new("/home/ann/checkout"),
         folder: Path::new("/state/agent"),
         budget: Some(2.5),
         is_root: true,

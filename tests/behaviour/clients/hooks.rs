@@ -1,6 +1,8 @@
 //! The real clients with mala's hooks: told before they write, and held all the same when the hooks are gone.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use mala_agents::launch::injection;
 use mala_agents::{Client as Kind, install};
@@ -217,6 +219,17 @@ fn gemini_is_told_who_holds_a_file_before_it_writes() {
     assert_kept(&world, &talk);
 }
 
+/// A folder that not everybody may write to, and none above it either, wherever this checkout lies.
+fn private_place() -> PathBuf {
+    let is_private = |folder: &Path| {
+        folder.ancestors().all(|above| above.metadata().is_ok_and(|data| data.mode() & 0o002 == 0))
+    };
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let places = [Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))), home];
+    let found = places.into_iter().flatten().find(|place| is_private(place));
+    found.expect("the target folder or the home folder lies where only its owner may write")
+}
+
 #[test]
 fn gemini_gets_a_runs_hooks_from_a_file_though_nobody_trusts_the_folder() {
     let Some(installed) = installed() else { return };
@@ -230,7 +243,7 @@ fn gemini_gets_a_runs_hooks_from_a_file_though_nobody_trusts_the_folder() {
         say("done"),
     ]);
     // It does not read such a file below a folder that everybody may write to, as temporary ones are.
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let folder = tempfile::tempdir_in(private_place()).unwrap();
     let added = injection(Kind::Gemini, MALA, world.root(), folder.path());
     for (path, text) in &added.files {
         fs::write(path, text).unwrap();
