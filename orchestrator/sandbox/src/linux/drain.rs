@@ -10,7 +10,7 @@ use procfs::process::{MMPermissions, Process, all_processes};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::task::handle_path;
+use super::handle;
 use crate::Writer;
 
 /// Which signal tells that somebody wants the file; the same on every architecture.
@@ -24,16 +24,16 @@ const F_SETSIG: libc::c_int = 10;
 /// this process has open for writing itself), the answer is what [`writers`] finds.
 pub fn has_writers(path: &Path) -> io::Result<bool> {
     // A pipe or a device would notice being opened.
-    let handle = match rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+    let opened = match rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(false),
-        handle => handle?,
+        opened => opened?,
     };
-    let stat = rustix::fs::fstat(&handle)?;
+    let stat = rustix::fs::fstat(&opened)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(false);
     }
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(CWD, handle_path(&handle), flags, Mode::empty())?);
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = File::from(handle::reopen(&opened, flags, Mode::empty())?);
     let found = || !writers_of((stat.st_dev, stat.st_ino)).is_empty();
     match lease(&file) {
         // Closing the file gives the lease back.

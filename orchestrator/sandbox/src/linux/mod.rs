@@ -6,6 +6,7 @@ mod disguise;
 mod drain;
 mod filter;
 mod gate;
+mod handle;
 mod identity;
 mod keeper;
 mod landlock;

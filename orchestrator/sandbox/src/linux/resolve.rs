@@ -4,9 +4,11 @@
 //! one: the broker acts on these, so nothing that is swapped later matters. The canonical path next to them is what
 //! rules are about.
 //!
-//! `/proc/self` means the *caller*. A path that ends up in /proc, or that the fast way cannot resolve, is walked
-//! component by component.
+//! Most paths are canonical but for the folder they start at. Put together as texts, such a name is tried on the kernel with
+//! the order to follow no link: what it finds has that name. Other paths are resolved in steps, and those in
+//! /proc part by part, because `/proc/self` means the *caller*.
 
+use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,7 +17,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::task::{Task, handle_path};
+use super::handle;
+use super::task::Task;
 
 /// Links followed before a path counts as a loop; the kernel's own limit.
 const MAX_LINKS: u32 = 40;
@@ -39,7 +42,7 @@ pub(crate) enum Object {
 /// A name in a folder, with or without a file.
 #[derive(Debug)]
 pub(crate) struct Place {
-    pub(crate) parent: OwnedFd,
+    parent: OnceCell<OwnedFd>,
     /// Canonical and absolute.
     pub(crate) path: PathBuf,
     pub(crate) found: Option<Found>,
@@ -88,15 +91,48 @@ impl Place {
         self.found.as_ref().is_some_and(|found| found.kind() == FileType::Directory)
     }
 
+    /// The folder that the name is in. Opened by its name if it was not needed before: the name is what was judged.
+    pub(crate) fn parent(&self) -> Result<&OwnedFd, Errno> {
+        if let Some(parent) = self.parent.get() {
+            return Ok(parent);
+        }
+        let folder = self.path.parent().ok_or(Errno::ACCESS)?;
+        let parent = open_canonical(folder, OFlags::DIRECTORY)?;
+        Ok(self.parent.get_or_init(|| parent))
+    }
+
     fn new(parent: OwnedFd, name: &OsStr, found: Option<Found>) -> Result<Self, Errno> {
         let folder = canonical_name(&parent)?;
-        Ok(Self { parent, path: folder.join(name), found, slash: false })
+        Ok(Self { parent: parent.into(), path: folder.join(name), found, slash: false })
     }
+
+    /// What is at the canonical `path`. None if that is another file's name for it, or cannot be told.
+    fn by_name(path: PathBuf, last: Last) -> Result<Option<Self>, Errno> {
+        let place = |path, found| Self { parent: OnceCell::new(), path, found, slash: false };
+        match open_canonical(&path, OFlags::empty()) {
+            Ok(fd) => {
+                let found = Found::new(fd)?;
+                let is_link = found.kind() == FileType::Symlink && last == Last::Follow;
+                Ok((!is_link).then(|| place(path, Some(found))))
+            }
+            Err(Errno::NOENT) => {
+                let absent = place(path, None);
+                Ok(absent.parent().is_ok().then_some(absent))
+            }
+            Err(_another) => Ok(None),
+        }
+    }
+}
+
+/// Opens what has exactly this name, without following a link anywhere.
+fn open_canonical(path: &Path, extra: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC | extra;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
 /// The one name of an open folder. A name that leads elsewhere (a deleted folder, a detached mount) is no name.
 fn canonical_name(folder: &OwnedFd) -> Result<PathBuf, Errno> {
-    let name = link_text(CWD, OsStr::new(&handle_path(folder)))?;
+    let name = handle::name(folder)?;
     let by_name = rustix::fs::stat(&name);
     let itself = rustix::fs::fstat(folder)?;
     match by_name {
@@ -116,6 +152,11 @@ pub(crate) fn resolve(task: Task, dirfd: i32, path: &[u8], last: Last) -> Result
     if path.is_empty() {
         return Err(Errno::NOENT);
     }
+    if let Some(path) = as_text(task, dirfd, path)
+        && let Some(place) = Place::by_name(path, last)?
+    {
+        return Ok(Object::Named(place));
+    }
     let start = start(task, dirfd, path)?;
     let slash = path.ends_with(b"/");
     let mut object = match quick_parent(&start, path) {
@@ -126,6 +167,20 @@ pub(crate) fn resolve(task: Task, dirfd: i32, path: &[u8], last: Last) -> Result
         place.slash = slash;
     }
     Ok(object)
+}
+
+/// The path with the name of the folder it starts at, if the result may be canonical.
+fn as_text(task: Task, dirfd: i32, path: &[u8]) -> Option<PathBuf> {
+    let odd = |part: &[u8]| matches!(part, b"." | b"..");
+    if path.ends_with(b"/") || path.split(|byte| *byte == b'/').any(odd) {
+        return None;
+    }
+    let path = Path::new(OsStr::from_bytes(path));
+    if path.is_absolute() {
+        return path.file_name().is_some().then(|| path.components().collect());
+    }
+    let start = task.folder_name(dirfd).ok()?;
+    start.is_absolute().then(|| start.join(path))
 }
 
 /// What a descriptor of the caller refers to.
@@ -200,7 +255,7 @@ fn is_proc(fd: &OwnedFd) -> bool {
 /// The object behind a descriptor, by the name it has now.
 fn object(fd: OwnedFd) -> Result<Object, Errno> {
     let found = Found::new(fd)?;
-    let path = PathBuf::from(link_text(CWD, OsStr::new(&handle_path(&found.fd)))?);
+    let path = PathBuf::from(handle::name(&found.fd)?);
     let (Some(folder), Some(name), true) = (path.parent(), path.file_name(), path.is_absolute()) else {
         return Ok(Object::Nameless(found));
     };

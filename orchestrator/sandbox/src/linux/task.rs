@@ -1,9 +1,12 @@
 //! The process that made a call, looked at from outside: its memory, its folders, its mask, its standard error.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{IoSlice, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -129,6 +132,17 @@ impl Task {
         rustix::fs::openat(CWD, format!("/proc/{}/cwd", self.tid), flags, Mode::empty())
     }
 
+    /// What the caller's current folder, or its descriptor `dirfd`, is called.
+    pub(crate) fn folder_name(self, dirfd: i32) -> Result<PathBuf, Errno> {
+        let link = if dirfd == libc::AT_FDCWD {
+            format!("/proc/{}/cwd", self.tid)
+        } else {
+            format!("/proc/{}/fd/{dirfd}", self.tid)
+        };
+        let name = rustix::fs::readlinkat(CWD, link, Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(name.into_bytes())))
+    }
+
     /// What the caller's descriptor `fd` refers to.
     pub(crate) fn descriptor(self, fd: i32) -> Result<OwnedFd, Errno> {
         let path = format!("/proc/{}/fd/{fd}", self.tid);
@@ -247,9 +261,4 @@ impl Umasks {
         let wanted = mode & 0o7777 & !self.of(task);
         (Mode::from_raw_mode(wanted), wanted & self.ours != 0)
     }
-}
-
-/// The name under which this process can reach what `fd` refers to, whatever it is called.
-pub(crate) fn handle_path(fd: &OwnedFd) -> String {
-    format!("/proc/self/fd/{}", fd.as_raw_fd())
 }

@@ -5,15 +5,15 @@
 
 use std::path::Path;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::Answer;
 use super::call::At;
 use super::session::Session;
 use crate::Action;
+use crate::linux::handle;
 use crate::linux::resolve::{self, Found, Last, Object};
-use crate::linux::task::handle_path;
 
 impl Session<'_> {
     pub(super) fn truncate(&self, at: At, length: i64) -> Result<Answer, Errno> {
@@ -25,8 +25,7 @@ impl Session<'_> {
             FileType::Directory => return Err(Errno::ISDIR),
             _ => return Err(Errno::INVAL),
         }
-        let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = rustix::fs::openat(CWD, handle_path(&found.fd), flags, Mode::empty())?;
+        let file = handle::reopen(&found.fd, OFlags::WRONLY | OFlags::NOCTTY, Mode::empty())?;
         rustix::fs::ftruncate(&file, length)?;
         Ok(Answer::Done)
     }
@@ -52,7 +51,7 @@ impl Session<'_> {
         if found.kind() == FileType::Symlink {
             return Err(Errno::OPNOTSUPP);
         }
-        rustix::fs::chmod(handle_path(&found.fd), Mode::from_raw_mode(mode & 0o7777))?;
+        handle::chmod(&found.fd, Mode::from_raw_mode(mode & 0o7777))?;
         Ok(Answer::Done)
     }
 

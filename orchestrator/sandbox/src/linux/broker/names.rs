@@ -4,15 +4,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use super::Answer;
 use super::call::At;
 use super::session::{Lane, Session};
 use crate::Action;
+use crate::linux::handle;
 use crate::linux::resolve::{self, Last, Object, Place};
-use crate::linux::task::handle_path;
 
 /// The names of `lanes` that the guard is asked about.
 fn judged<'p>(lanes: &[Lane<'p>]) -> Vec<&'p Path> {
@@ -30,8 +30,8 @@ fn ends_in_dots(path: &[u8]) -> bool {
 /// Gives what was just made at `place` the bits that this process's own mask took away.
 fn set_mode(place: &Place, mode: Mode) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let made = rustix::fs::openat(&place.parent, place.name(), flags, Mode::empty())?;
-    rustix::fs::chmod(handle_path(&made), mode)
+    let made = rustix::fs::openat(place.parent()?, place.name(), flags, Mode::empty())?;
+    handle::chmod(&made, mode)
 }
 
 impl Session<'_> {
@@ -73,7 +73,7 @@ impl Session<'_> {
         }
         let is_folder = from.is_folder() || to.is_folder();
         self.permit(Action::Rename, &judged(&lanes), is_folder)?;
-        rustix::fs::renameat_with(&from.parent, from.name(), &to.parent, to.name(), flags)?;
+        rustix::fs::renameat_with(from.parent()?, from.name(), to.parent()?, to.name(), flags)?;
         Ok(Answer::Done)
     }
 
@@ -90,7 +90,7 @@ impl Session<'_> {
         // An empty folder is nobody's, and the kernel refuses to unlink one as a file.
         let names = if place.is_folder() { Vec::new() } else { judged(&[lane]) };
         self.permit(Action::Delete, &names, false)?;
-        rustix::fs::unlinkat(&place.parent, place.name(), flags)?;
+        rustix::fs::unlinkat(place.parent()?, place.name(), flags)?;
         Ok(Answer::Done)
     }
 
@@ -122,8 +122,7 @@ impl Session<'_> {
             return Err(Errno::PERM);
         }
         self.permit(Action::Link, &names, false)?;
-        let source = handle_path(&found.fd);
-        rustix::fs::linkat(CWD, source, &to.parent, to.name(), AtFlags::SYMLINK_FOLLOW)?;
+        handle::link(&found.fd, to.parent()?, to.name())?;
         Ok(Answer::Done)
     }
 
@@ -133,7 +132,7 @@ impl Session<'_> {
         if !self.may_create(&place)? {
             return Ok(Answer::Proceed);
         }
-        rustix::fs::symlinkat(OsStr::from_bytes(&text), &place.parent, place.name())?;
+        rustix::fs::symlinkat(OsStr::from_bytes(&text), place.parent()?, place.name())?;
         Ok(Answer::Done)
     }
 
@@ -148,7 +147,7 @@ impl Session<'_> {
         }
         self.permit(Action::Create, &[], true)?;
         let (mode, needs_more) = self.rules.umasks.apply(self.task, mode);
-        rustix::fs::mkdirat(&place.parent, place.name(), mode)?;
+        rustix::fs::mkdirat(place.parent()?, place.name(), mode)?;
         if needs_more {
             set_mode(&place, mode)?;
         }
@@ -173,7 +172,7 @@ impl Session<'_> {
             return Err(Errno::PERM);
         }
         let (mode, needs_more) = self.rules.umasks.apply(self.task, mode);
-        rustix::fs::mknodat(&place.parent, place.name(), kind, mode, device)?;
+        rustix::fs::mknodat(place.parent()?, place.name(), kind, mode, device)?;
         if needs_more {
             set_mode(&place, mode)?;
         }

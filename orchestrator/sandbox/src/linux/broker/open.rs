@@ -6,15 +6,14 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use super::Answer;
 use super::call::At;
 use super::session::{Lane, Session};
-use crate::linux::identity;
 use crate::linux::resolve::{self, Found, Last, Object, Place};
-use crate::linux::task::handle_path;
+use crate::linux::{handle, identity};
 use crate::{Action, GitLock};
 
 /// Times a file may appear or vanish under our hands before we give up.
@@ -209,7 +208,7 @@ impl Session<'_> {
         let fd = if wish.is_exclusive() && self.is_git_lock(place) {
             self.create_git_lock(place, flags, mode)?
         } else {
-            rustix::fs::openat(&place.parent, place.name(), flags, mode)?
+            rustix::fs::openat(place.parent()?, place.name(), flags, mode)?
         };
         if needs_more {
             rustix::fs::fchmod(&fd, mode)?;
@@ -234,16 +233,15 @@ impl Session<'_> {
             self.ask(|guard| guard.makes_git_lock(&GitLock { pid, path, identity }));
             Ok(())
         };
-        match rustix::fs::openat(&place.parent, c".", unnamed, mode) {
+        match rustix::fs::openat(place.parent()?, c".", unnamed, mode) {
             Ok(fd) => {
                 tell(&fd)?;
-                let (from, follow) = (handle_path(&fd), AtFlags::SYMLINK_FOLLOW);
-                rustix::fs::linkat(CWD, from, &place.parent, place.name(), follow)?;
+                handle::link(&fd, place.parent()?, place.name())?;
                 Ok(fd)
             }
             // This file system makes no files without a name.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                let fd = rustix::fs::openat(&place.parent, place.name(), flags, mode)?;
+                let fd = rustix::fs::openat(place.parent()?, place.name(), flags, mode)?;
                 tell(&fd)?;
                 Ok(fd)
             }
@@ -258,8 +256,7 @@ impl Session<'_> {
         }
         self.permit(Action::Create, &[], false)?;
         let (mode, _) = self.rules.umasks.apply(self.task, wish.mode);
-        let flags = wish.flags | OFlags::CLOEXEC;
-        Ok(opened(wish, rustix::fs::openat(CWD, handle_path(&folder.fd), flags, mode)?))
+        Ok(opened(wish, handle::reopen(&folder.fd, wish.flags, mode)?))
     }
 
     /// Waits for the other end without being stuck when the caller goes away.
@@ -284,8 +281,8 @@ impl Session<'_> {
 /// Opens the very file that was judged, whatever its name means by now.
 fn reopen(wish: Wish, found: &Found) -> Result<Answer, Errno> {
     let not_again = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-    let flags = wish.flags.difference(not_again) | OFlags::CLOEXEC | OFlags::NOCTTY;
-    Ok(opened(wish, rustix::fs::openat(CWD, handle_path(&found.fd), flags, Mode::empty())?))
+    let flags = wish.flags.difference(not_again) | OFlags::NOCTTY;
+    Ok(opened(wish, handle::reopen(&found.fd, flags, Mode::empty())?))
 }
 
 /// `openat2` with `O_PATH`. Such a descriptor cannot be handed over, so the caller gets one for reading, which can do all

@@ -46,7 +46,7 @@ pub(super) struct Session<'a> {
 impl<'a> Session<'a> {
     pub(super) fn new(rules: &'a Rules, listener: &'a Listener, request: &'a Request) -> Result<Self, Errno> {
         let task = Task { tid: request.tid };
-        Ok(Self { rules, listener, request, task, disguise: Disguise::of(task)? })
+        Ok(Self { rules, listener, request, task, disguise: Disguise::of(task, &rules.users)? })
     }
 
     /// Asks the guard, with the supervisor's rights: what it needs to look at may not be the caller's to see.

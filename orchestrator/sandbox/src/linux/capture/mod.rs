@@ -16,13 +16,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat};
+use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
 use self::forward::Stream;
 pub(crate) use self::forward::Tap;
-use super::task::handle_path;
+use super::handle;
 
 /// The streams that are captured.
 const STREAMS: [u32; 2] = [1, 2];
@@ -134,12 +134,7 @@ fn sinks(process: BorrowedFd<'_>) -> io::Result<Vec<Sink>> {
 /// The same file for reading, and where the program will write. Not its own descriptor: the file must not count as being
 /// written longer than it is.
 fn from_here(fd: &OwnedFd) -> io::Result<(File, u64)> {
-    let file = File::from(rustix::fs::openat(
-        CWD,
-        handle_path(fd),
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?);
+    let file = File::from(handle::reopen(fd, OFlags::RDONLY, Mode::empty())?);
     let appends = fcntl_getfl(fd)?.contains(OFlags::APPEND);
     let start = if appends { file.metadata()?.len() } else { rustix::fs::tell(fd)? };
     Ok((file, start))

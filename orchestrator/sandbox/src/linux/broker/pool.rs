@@ -1,0 +1,167 @@
+//! The threads of the broker. One of them waits for a call, see [`Seat`]; the one that receives a call answers it.
+
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::call::Call;
+use super::seat::{Seat, Waited};
+use super::session::Session;
+use super::{Answer, Rules, lock, wake};
+use crate::linux::gate::Stop;
+use crate::linux::notify::{Listener, Request};
+
+/// More calls than this wait in the kernel.
+const AT_MOST: usize = 64;
+/// How long `stop` waits for answers that nobody needs any more.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long threads have to end by themselves before they are interrupted.
+const GRACE: Duration = Duration::from_millis(20);
+
+pub(super) struct Pool {
+    rules: Arc<Rules>,
+    listener: Arc<Listener>,
+    stopping: AtomicBool,
+    seat: Seat,
+    threads: Mutex<Threads>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Threads {
+    /// Including those that have just been made.
+    count: usize,
+    running: Vec<wake::Thread>,
+}
+
+impl Pool {
+    pub(super) fn start(rules: Arc<Rules>, listener: Listener) -> Arc<Self> {
+        let pool = Arc::new(Self {
+            rules,
+            listener: Arc::new(listener),
+            stopping: AtomicBool::new(false),
+            seat: Seat::default(),
+            threads: Mutex::default(),
+            ended: Condvar::new(),
+        });
+        pool.grow();
+        pool
+    }
+
+    /// Ends the threads, and waits for them.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.seat.close();
+        let deadline = Instant::now() + PATIENCE;
+        let mut threads = lock(&self.threads);
+        while threads.count > 0 && Instant::now() < deadline {
+            let waited = self.ended.wait_timeout_while(threads, GRACE, |threads| threads.count > 0);
+            threads = waited.unwrap_or_else(PoisonError::into_inner).0;
+            wake::interrupt(&threads.running);
+        }
+    }
+
+    fn grow(self: &Arc<Self>) {
+        let mut threads = lock(&self.threads);
+        if threads.count >= AT_MOST {
+            return;
+        }
+        let pool = Arc::clone(self);
+        // A thread that cannot be made is one less: the others go on.
+        if thread::Builder::new().name("mala-broker".to_owned()).spawn(move || pool.work()).is_ok() {
+            threads.count += 1;
+        }
+    }
+
+    fn work(self: Arc<Self>) {
+        let this_thread = wake::Thread::this();
+        lock(&self.threads).running.push(this_thread);
+        while let Waited::Seated { is_line_empty } = self.seat.wait() {
+            if is_line_empty {
+                self.grow();
+            }
+            if !self.serve() {
+                // The others in line have nothing to wait for.
+                self.seat.close();
+                break;
+            }
+        }
+        let mut threads = lock(&self.threads);
+        threads.running.retain(|thread| *thread != this_thread);
+        threads.count -= 1;
+        self.ended.notify_all();
+    }
+
+    /// Receives and answers calls until somebody else does. False if there are no more.
+    fn serve(self: &Arc<Self>) -> bool {
+        while let Some(request) = self.next() {
+            let turn = self.seat.begin();
+            if self.listener_has(PollFlags::IN) {
+                self.seat.pass_on(turn);
+            }
+            self.attend(request);
+            if !self.seat.end(turn) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The next call; none if there will be no more.
+    fn next(&self) -> Option<Request> {
+        while !self.stopping.load(Ordering::SeqCst) {
+            if let Ok(request) = self.listener.receive() {
+                return Some(request);
+            }
+            // That caller is gone, or all are.
+            if self.listener_has(PollFlags::HUP) {
+                return None;
+            }
+        }
+        None
+    }
+
+    fn listener_has(&self, what: PollFlags) -> bool {
+        let mut polled = [PollFd::new(&*self.listener, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(what)
+    }
+
+    /// Answers, at once or when the program's turn has come.
+    fn attend(self: &Arc<Self>, request: Request) {
+        let Some(call) = Call::of(&request) else {
+            return self.listener.finish(&request, Err(libc::ENOSYS));
+        };
+        if !matches!(call, Call::Exec { .. }) && self.rules.gate.expects() {
+            let pool = Arc::clone(self);
+            let stop = Stop { listener: Arc::clone(&self.listener), request };
+            if self.rules.gate.stops(&stop, move || pool.answer(call, &request)) {
+                return;
+            }
+        }
+        self.answer(call, &request);
+    }
+
+    fn answer(&self, call: Call, request: &Request) {
+        if matches!(call, Call::Begin) {
+            return self.listener.proceed(request);
+        }
+        let decide = || Session::new(&self.rules, &self.listener, request)?.decide(call);
+        // Whatever goes wrong in a guard, the caller gets an answer, and it is no.
+        let answer = catch_unwind(AssertUnwindSafe(decide)).unwrap_or(Err(Errno::ACCESS));
+        match answer {
+            Ok(Answer::Proceed) => self.listener.proceed(request),
+            Ok(Answer::Done) => self.listener.finish(request, Ok(())),
+            Ok(Answer::Opened { fd, cloexec }) => {
+                self.listener.hand_over(request, fd.as_fd(), cloexec);
+            }
+            Err(errno) => self.listener.finish(request, Err(errno.raw_os_error())),
+        }
+    }
+}
