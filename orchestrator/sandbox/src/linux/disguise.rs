@@ -6,7 +6,7 @@
 
 use rustix::io::Errno;
 
-use super::process::Users;
+use super::callers::Callers;
 use super::task::{Rights, Task};
 
 /// The caller's rights, worn by this thread; dropping it takes root's back.
@@ -15,12 +15,12 @@ pub(crate) struct Disguise(Rights);
 
 impl Disguise {
     /// Takes the caller's rights, if they are not the ones this thread has.
-    pub(crate) fn of(task: Task, users: &Users) -> Result<Option<Self>, Errno> {
+    pub(crate) fn of(task: Task, callers: &Callers) -> Result<Option<Self>, Errno> {
         // SAFETY: takes nothing and cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
+        if !callers.have_own_rights() || unsafe { libc::geteuid() } != 0 {
             return Ok(None);
         }
-        if users.for_files_of(task.tid) == Some(0) {
+        if callers.user_for_files(task.tid) == Some(0) {
             return Ok(None);
         }
         let rights = task.rights()?;

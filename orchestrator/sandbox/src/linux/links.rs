@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use walkdir::WalkDir;
 
@@ -19,14 +19,25 @@ type Names = HashMap<Identity, Vec<PathBuf>>;
 /// The files of the tree, as far as they need locks, that have several links.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    at_first: OnceLock<Names>,
+    known: Mutex<Option<Names>>,
 }
 
 impl Links {
-    /// The names in the tree, relative to it, of a file that was reached by a name that needs no lock. Links between
-    /// both kinds of names cannot be made from inside, so one look is enough.
+    /// The names in the tree, relative to it, of a file that was reached by a name that needs no lock. One look is enough:
+    /// from inside, such a file can only come to be by [moving](Self::moving) one of several names.
     pub(crate) fn behind(&self, file: Identity, zones: &Zones, guard: &dyn Guard) -> Vec<PathBuf> {
-        self.at_first.get_or_init(|| scan(zones, guard)).get(&file).cloned().unwrap_or_default()
+        self.known().get_or_insert_with(|| scan(zones, guard)).get(&file).cloned().unwrap_or_default()
+    }
+
+    /// Does `work`, which moves a name from those that need a lock to those that do not, or back.
+    pub(crate) fn moving<T>(&self, work: impl FnOnce() -> T) -> T {
+        let mut known = self.known();
+        *known = None;
+        work()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Option<Names>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The names right now: inside the tree, links come and go.

@@ -1,6 +1,7 @@
 //! The kernel tier on Linux. The crate's documentation tells how the parts work together.
 
 mod broker;
+mod callers;
 mod capture;
 mod disguise;
 mod drain;

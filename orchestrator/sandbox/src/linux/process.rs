@@ -1,9 +1,7 @@
 //! A process by a handle that no other process can inherit with its number.
 
-use std::collections::HashMap;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
 
 use procfs::process::Stat;
 use procfs::{FromRead, ProcError};
@@ -123,32 +121,9 @@ fn exit_by_handle(handle: BorrowedFd<'_>) -> Option<Exit> {
     information(handle, libc::PIDFD_INFO_EXIT).map(|told| exit(told.exit_code))
 }
 
-/// Which user decides what a thread may do to files. Handles of threads are kept: to ask one is quicker than to open it.
-#[derive(Debug, Default)]
-pub(crate) struct Users {
-    handles: Mutex<HashMap<u32, OwnedFd>>,
-}
-
-impl Users {
-    const MOST: usize = 64;
-
-    /// None if this kernel does not tell so quickly.
-    pub(crate) fn for_files_of(&self, tid: u32) -> Option<libc::uid_t> {
-        let ask = |handle: &OwnedFd| information(handle.as_fd(), libc::PIDFD_INFO_CREDS);
-        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
-        // The handle of a thread that is gone tells nothing, whoever has its number now.
-        if let Some(told) = handles.get(&tid).and_then(ask) {
-            return Some(told.fsuid);
-        }
-        let a_thread = PidfdFlags::from_bits_retain(libc::PIDFD_THREAD);
-        let handle = pidfd_open(raw_pid(tid).ok()?, a_thread).ok()?;
-        let told = ask(&handle)?;
-        if handles.len() >= Self::MOST {
-            handles.clear();
-        }
-        handles.insert(tid, handle);
-        Some(told.fsuid)
-    }
+/// The user that decides what the thread with this handle may do to files.
+pub(crate) fn user_for_files(handle: BorrowedFd<'_>) -> Option<libc::uid_t> {
+    information(handle, libc::PIDFD_INFO_CREDS).map(|told| told.fsuid)
 }
 
 /// What newer kernels tell through a handle, if they tell `what`.

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use super::callers::Callers;
 use super::handle;
 use super::task::Task;
 
@@ -148,11 +149,17 @@ fn link_text(folder: impl AsFd, name: &OsStr) -> Result<OsString, Errno> {
 }
 
 /// Resolves `path` as seen by `task` with `dirfd`.
-pub(crate) fn resolve(task: Task, dirfd: i32, path: &[u8], last: Last) -> Result<Object, Errno> {
+pub(crate) fn resolve(
+    task: Task,
+    callers: &Callers,
+    dirfd: i32,
+    path: &[u8],
+    last: Last,
+) -> Result<Object, Errno> {
     if path.is_empty() {
         return Err(Errno::NOENT);
     }
-    if let Some(path) = as_text(task, dirfd, path)
+    if let Some(path) = as_text(path, || callers.folder_name(task.tid, dirfd))
         && let Some(place) = Place::by_name(path, last)?
     {
         return Ok(Object::Named(place));
@@ -170,7 +177,7 @@ pub(crate) fn resolve(task: Task, dirfd: i32, path: &[u8], last: Last) -> Result
 }
 
 /// The path with the name of the folder it starts at, if the result may be canonical.
-fn as_text(task: Task, dirfd: i32, path: &[u8]) -> Option<PathBuf> {
+fn as_text(path: &[u8], start: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
     let odd = |part: &[u8]| matches!(part, b"." | b"..");
     if path.ends_with(b"/") || path.split(|byte| *byte == b'/').any(odd) {
         return None;
@@ -179,8 +186,14 @@ fn as_text(task: Task, dirfd: i32, path: &[u8]) -> Option<PathBuf> {
     if path.is_absolute() {
         return path.file_name().is_some().then(|| path.components().collect());
     }
-    let start = task.folder_name(dirfd).ok()?;
-    start.is_absolute().then(|| start.join(path))
+    start().filter(|start| start.is_absolute()).map(|start| start.join(path))
+}
+
+/// Where `path` leads if nothing is there. None if that cannot be told quickly.
+pub(crate) fn vacancy(task: Task, callers: &Callers, dirfd: i32, path: &[u8]) -> Option<Place> {
+    let path = as_text(path, || callers.folder_name(task.tid, dirfd))?;
+    let place = Place { parent: OnceCell::new(), path, found: None, slash: false };
+    place.parent().is_ok().then_some(place)
 }
 
 /// What a descriptor of the caller refers to.

@@ -1,12 +1,10 @@
 //! The process that made a call, looked at from outside: its memory, its folders, its mask, its standard error.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fs;
 use std::io::{IoSlice, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -132,17 +130,6 @@ impl Task {
         rustix::fs::openat(CWD, format!("/proc/{}/cwd", self.tid), flags, Mode::empty())
     }
 
-    /// What the caller's current folder, or its descriptor `dirfd`, is called.
-    pub(crate) fn folder_name(self, dirfd: i32) -> Result<PathBuf, Errno> {
-        let link = if dirfd == libc::AT_FDCWD {
-            format!("/proc/{}/cwd", self.tid)
-        } else {
-            format!("/proc/{}/fd/{dirfd}", self.tid)
-        };
-        let name = rustix::fs::readlinkat(CWD, link, Vec::new())?;
-        Ok(PathBuf::from(OsString::from_vec(name.into_bytes())))
-    }
-
     /// What the caller's descriptor `fd` refers to.
     pub(crate) fn descriptor(self, fd: i32) -> Result<OwnedFd, Errno> {
         let path = format!("/proc/{}/fd/{fd}", self.tid);
@@ -221,8 +208,9 @@ fn last_errno() -> Errno {
 #[derive(Debug)]
 pub(crate) struct Umasks {
     known: Mutex<HashMap<u32, (u32, Instant)>>,
-    /// The kernel also applies this process's own mask to what the broker creates.
+    /// Everybody's until somebody changes its own. The kernel also applies it to what the broker creates.
     ours: u32,
+    is_one_changed: AtomicBool,
 }
 
 impl Umasks {
@@ -231,10 +219,13 @@ impl Umasks {
 
     pub(crate) fn new() -> Self {
         let ours = Task { tid: std::process::id() }.umask().unwrap_or(0o777);
-        Self { known: Mutex::default(), ours }
+        Self { known: Mutex::default(), ours, is_one_changed: AtomicBool::new(false) }
     }
 
     pub(crate) fn of(&self, task: Task) -> u32 {
+        if !self.is_one_changed.load(Ordering::SeqCst) {
+            return self.ours;
+        }
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((mask, since)) = known.get(&task.tid)
             && since.elapsed() < Self::KEPT
@@ -251,6 +242,7 @@ impl Umasks {
 
     /// A process is about to change its mask. Its other threads share it, so all are forgotten.
     pub(crate) fn changes(&self, task: Task, mask: u32) {
+        self.is_one_changed.store(true, Ordering::SeqCst);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.clear();
         known.insert(task.tid, (mask & 0o777, Instant::now()));

@@ -1,7 +1,9 @@
 //! Which part of the file system a name belongs to, and with it who performs a call there.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -65,13 +67,13 @@ impl Zones {
     }
 
     pub(crate) fn of<'a>(&self, path: &'a Path) -> Zone<'a> {
-        if path == self.dot_git || self.protected.iter().any(|name| path.starts_with(name)) {
+        if path == self.dot_git || self.protected.iter().any(|name| below(path, name).is_some()) {
             return Zone::Protected;
         }
         if self.is_git(path) {
             return Zone::Git;
         }
-        if let Ok(relative) = path.strip_prefix(&self.root) {
+        if let Some(relative) = below(path, &self.root) {
             return Zone::Tree(relative);
         }
         if self.is_granted(path) { Zone::Granted } else { Zone::Above }
@@ -88,14 +90,27 @@ impl Zones {
 
     /// True for names that belong to git rather than to the checkout.
     pub(crate) fn is_git(&self, path: &Path) -> bool {
-        path.starts_with(&self.dot_git) || path.starts_with(&self.git_dir)
+        below(path, &self.dot_git).is_some() || below(path, &self.git_dir).is_some()
     }
 
     /// True if something that must stay where it is lies below `path`: moving `path` would move it.
     pub(crate) fn carries_fixed(&self, path: &Path) -> bool {
         let fixed = [&self.root, &self.dot_git, &self.git_dir];
-        fixed.into_iter().chain(&self.protected).any(|name| name.starts_with(path))
+        fixed.into_iter().chain(&self.protected).any(|name| below(name, path).is_some())
     }
+}
+
+/// The rest of `path` if it is `folder` or below it. Both are canonical, so it is enough to compare their bytes.
+fn below<'p>(path: &'p Path, folder: &Path) -> Option<&'p Path> {
+    let rest = path.as_os_str().as_bytes().strip_prefix(folder.as_os_str().as_bytes())?;
+    let rest = match rest.split_first() {
+        None => rest,
+        Some((b'/', rest)) => rest,
+        // Only `/` itself ends in a slash.
+        Some(_) if folder == Path::new("/") => rest,
+        Some(_) => return None,
+    };
+    Some(Path::new(OsStr::from_bytes(rest)))
 }
 
 #[cfg(test)]

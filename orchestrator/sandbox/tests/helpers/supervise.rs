@@ -1,5 +1,6 @@
-//! Runs a command in the sandbox: `supervise ROOT HELD COMMAND...`. The file HELD belongs to someone else, everything
-//! below `ignored/` needs no lock, and all other files are free. Ends the way the command ended.
+//! Runs a command in the sandbox: `supervise ROOT HELD COMMAND...`. The file HELD belongs to someone else, and so does
+//! `lent.txt` once there is a file `ignored/over`. Everything below `ignored/` needs no lock, and all other files
+//! are free. Ends the way the command ended.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,16 +12,21 @@ use mala_sandbox::{Attempt, Guard, Jail, Ruling};
 
 struct OneHeld {
     held: PathBuf,
+    over: PathBuf,
 }
 
 impl Guard for OneHeld {
     fn judge(&self, attempt: &Attempt<'_>) -> Ruling {
-        let touches = |path: &&Path| **path == self.held || attempt.is_folder && self.held.starts_with(path);
-        if attempt.paths.iter().any(touches) {
-            let message = format!("mala: `{}` is held by someone else", self.held.display());
-            return Ruling::Refuse { message };
+        let lent = self.over.exists().then_some(Path::new("lent.txt"));
+        let touches = |held: &&Path| {
+            attempt.paths.iter().any(|path| path == held || attempt.is_folder && held.starts_with(path))
+        };
+        match [Some(self.held.as_path()), lent].into_iter().flatten().find(touches) {
+            Some(held) => {
+                Ruling::Refuse { message: format!("mala: `{}` is held by someone else", held.display()) }
+            }
+            None => Ruling::Allow,
         }
-        Ruling::Allow
     }
 
     fn is_exempt(&self, path: &Path) -> bool {
@@ -36,8 +42,9 @@ fn main() {
     command.args(arguments.collect::<Vec<OsString>>());
     let git_dir = root.join(".git");
     let protected = ["hooks", "config", "info/attributes", "mala"].map(|name| git_dir.join(name)).to_vec();
+    let over = root.join("ignored/over");
     let jail = Jail { root, git_dir, protected };
-    let code = match mala_sandbox::run(&jail, Arc::new(OneHeld { held }), command) {
+    let code = match mala_sandbox::run(&jail, Arc::new(OneHeld { held, over }), command) {
         Ok(exit) => exit.code.unwrap_or_else(|| 128 + exit.signal.unwrap_or(0)),
         Err(error) => {
             let reason = std::error::Error::source(&error).map(|source| format!(": {source}"));

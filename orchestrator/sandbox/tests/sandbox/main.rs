@@ -7,4 +7,5 @@ mod drain;
 mod holds;
 mod honest;
 mod life;
+mod links;
 mod world;

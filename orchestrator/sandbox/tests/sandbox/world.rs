@@ -172,6 +172,7 @@ fn flags(path: &Path) -> String {
     listed.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
 }
 
+#[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,

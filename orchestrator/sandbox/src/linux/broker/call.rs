@@ -69,6 +69,8 @@ pub(crate) enum Call {
     Umask {
         mask: u32,
     },
+    /// Another user, group or list of groups.
+    Rights,
     /// A program was loaded and takes its first steps.
     Begin,
     /// A program starts. Both are addresses.
@@ -109,6 +111,15 @@ impl Call {
             libc::SYS_fchmodat => Self::Chmod { at: at(0), mode: uint(a[2]), flags: 0 },
             SYS_FCHMODAT2 => Self::Chmod { at: at(0), mode: uint(a[2]), flags: int(a[3]) },
             libc::SYS_umask => Self::Umask { mask: uint(a[0]) },
+            libc::SYS_setuid
+            | libc::SYS_setgid
+            | libc::SYS_setreuid
+            | libc::SYS_setregid
+            | libc::SYS_setresuid
+            | libc::SYS_setresgid
+            | libc::SYS_setfsuid
+            | libc::SYS_setfsgid
+            | libc::SYS_setgroups => Self::Rights,
             libc::SYS_execve => Self::Exec { path: a[0], args: a[1] },
             libc::SYS_execveat => Self::Exec { path: a[1], args: a[2] },
             #[cfg(target_arch = "aarch64")]

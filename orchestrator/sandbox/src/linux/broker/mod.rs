@@ -14,10 +14,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::pool::Pool;
+use super::callers::Callers;
 use super::gate::Gate;
 use super::links::Links;
 use super::notify::Listener;
-use super::process::Users;
 use super::task::Umasks;
 use super::zones::Zones;
 use crate::Guard;
@@ -28,7 +28,7 @@ pub(crate) struct Rules {
     pub(crate) guard: Arc<dyn Guard>,
     pub(crate) links: Links,
     pub(crate) umasks: Umasks,
-    pub(crate) users: Users,
+    pub(crate) callers: Callers,
     pub(crate) gate: Arc<Gate>,
 }
 
@@ -55,7 +55,7 @@ impl Broker {
             guard,
             links: Links::default(),
             umasks: Umasks::new(),
-            users: Users::default(),
+            callers: Callers::default(),
             gate: Arc::default(),
         };
         Self { rules: Arc::new(rules), pool: Mutex::default() }

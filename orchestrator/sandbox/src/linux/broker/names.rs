@@ -73,7 +73,14 @@ impl Session<'_> {
         }
         let is_folder = from.is_folder() || to.is_folder();
         self.permit(Action::Rename, &judged(&lanes), is_folder)?;
-        rustix::fs::renameat_with(from.parent()?, from.name(), to.parent()?, to.name(), flags)?;
+        let (from_folder, to_folder) = (from.parent()?, to.parent()?);
+        let rename = || rustix::fs::renameat_with(from_folder, from.name(), to_folder, to.name(), flags);
+        match lanes {
+            [Lane::Judged(_), Lane::Free] | [Lane::Free, Lane::Judged(_)] => {
+                self.rules.links.moving(rename)?
+            }
+            _ => rename()?,
+        }
         Ok(Answer::Done)
     }
 

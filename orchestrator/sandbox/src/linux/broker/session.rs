@@ -46,7 +46,7 @@ pub(super) struct Session<'a> {
 impl<'a> Session<'a> {
     pub(super) fn new(rules: &'a Rules, listener: &'a Listener, request: &'a Request) -> Result<Self, Errno> {
         let task = Task { tid: request.tid };
-        Ok(Self { rules, listener, request, task, disguise: Disguise::of(task, &rules.users)? })
+        Ok(Self { rules, listener, request, task, disguise: Disguise::of(task, &rules.callers)? })
     }
 
     /// Asks the guard, with the supervisor's rights: what it needs to look at may not be the caller's to see.
@@ -75,6 +75,10 @@ impl<'a> Session<'a> {
                 self.rules.umasks.changes(self.task, mask);
                 Ok(Answer::Proceed)
             }
+            Call::Rights => {
+                self.rules.callers.rights_change();
+                Ok(Answer::Proceed)
+            }
             Call::Begin => Ok(Answer::Proceed),
             Call::Exec { path, args } => self.exec(path, args),
         }
@@ -86,7 +90,8 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn object_of(&self, dirfd: i32, path: &[u8], last: Last) -> Result<Object, Errno> {
-        resolve::resolve(self.task, dirfd, path, last).map(|object| self.unaliased(object))
+        resolve::resolve(self.task, &self.rules.callers, dirfd, path, last)
+            .map(|object| self.unaliased(object))
     }
 
     /// Gives a name in a second mount of the tree its name in the tree.

@@ -113,6 +113,16 @@ const COMMON: &[Rule] = &[
     notify(libc::SYS_fchmodat),
     notify(SYS_FCHMODAT2),
     notify(libc::SYS_umask),
+    // Whose rights the broker needs to act with.
+    notify(libc::SYS_setuid),
+    notify(libc::SYS_setgid),
+    notify(libc::SYS_setreuid),
+    notify(libc::SYS_setregid),
+    notify(libc::SYS_setresuid),
+    notify(libc::SYS_setresgid),
+    notify(libc::SYS_setfsuid),
+    notify(libc::SYS_setfsgid),
+    notify(libc::SYS_setgroups),
     notify(libc::SYS_execve),
     notify(libc::SYS_execveat),
     // Programs fall back to ordinary calls, which are seen.
