@@ -36,6 +36,17 @@ const WORK: &[Work] = &[
     work("reads a named pipe that is opened later", &[], "mkfifo p; cat p & sleep 0.1; echo late > p; wait"),
     work("reopens its own descriptors", &[], "exec 3>free.txt; echo a > /proc/self/fd/3; cat free.txt; exec 4<.; echo b > /proc/self/fd/4/new; cat new"),
     work("writes an unlinked file", &[], "exec 3<>tmp; rm tmp; echo a >&3; cat /proc/self/fd/3; echo b > /proc/self/fd/3; cat /proc/self/fd/3"),
+    work("writes where it is", &[], "for i in 1 2 3 4 5; do mkdir -p a ignored/c; (cd a; echo $i >> f; cd ../sub; echo $i >> f; cd ../ignored/c; echo $i >> f); (cd a; echo 1 > g; mv ../a ../z$i; mkdir ../a; echo 2 >> g); done; head a/* z*/* sub/f ignored/c/f"),
+    work("python writes where it is", &["python3"], "python3 -c \"
+import os, time
+os.makedirs('a/b'); root = os.open('.', os.O_RDONLY)
+for i in range(50):
+    for d in ['a', 'b', '..', '../ignored']: os.chdir(d); open('f', 'a').write(str(i))
+    os.fchdir(root)
+os.chdir('a'); time.sleep(0.1); open('g', 'w'); os.rename('../a', '../z'); os.mkdir('../a'); open('g', 'a').write('z'); os.rmdir('../a'); os.rename('../z', '../a'); os.fchdir(root)
+print(open('a/g').read())
+for d in ['a', 'a/b', 'ignored']: print(open(d + '/f').read())
+\""),
     work("goes on in a deleted folder", &[], "mkdir d; cd d; rmdir ../d; ! touch x 2>/dev/null; echo ok"),
     work("gets ordinary errors", &[], "for f in nowhere/x / . sub free.txt/x; do ( : > $f ) 2>&1 | sed 's/.*: //'; done; mkdir sub 2>&1; rmdir sub 2>&1; rm sub 2>&1; mv nothing x 2>&1; ln free.txt sub/other.txt 2>&1; true"),
     work("commits", &["git"], "echo x > new; git add new free.txt; git commit -qm second; git log --format=%s; git status --short"),

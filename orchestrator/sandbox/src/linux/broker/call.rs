@@ -69,6 +69,8 @@ pub(crate) enum Call {
     Umask {
         mask: u32,
     },
+    /// Another current folder.
+    Folder,
     /// Another user, group or list of groups.
     Rights,
     /// A program was loaded and takes its first steps.
@@ -111,6 +113,7 @@ impl Call {
             libc::SYS_fchmodat => Self::Chmod { at: at(0), mode: uint(a[2]), flags: 0 },
             SYS_FCHMODAT2 => Self::Chmod { at: at(0), mode: uint(a[2]), flags: int(a[3]) },
             libc::SYS_umask => Self::Umask { mask: uint(a[0]) },
+            libc::SYS_chdir | libc::SYS_fchdir => Self::Folder,
             libc::SYS_setuid
             | libc::SYS_setgid
             | libc::SYS_setreuid

@@ -64,6 +64,10 @@ impl Session<'_> {
         if let Some(fixed) = [&from, &to].into_iter().find(is_fixed) {
             return Err(self.refuse_fixed(&fixed.path));
         }
+        let is_folder = from.is_folder() || to.is_folder();
+        if is_folder {
+            self.rules.callers.folders_change();
+        }
         let lanes = [self.lane(&from)?, self.lane(&to)?];
         if lanes == [Lane::Kernel, Lane::Kernel] {
             return Ok(Answer::Proceed);
@@ -71,7 +75,6 @@ impl Session<'_> {
         if lanes[0].is_inside() != lanes[1].is_inside() {
             return Err(Errno::XDEV);
         }
-        let is_folder = from.is_folder() || to.is_folder();
         self.permit(Action::Rename, &judged(&lanes), is_folder)?;
         let (from_folder, to_folder) = (from.parent()?, to.parent()?);
         let rename = || rustix::fs::renameat_with(from_folder, from.name(), to_folder, to.name(), flags);

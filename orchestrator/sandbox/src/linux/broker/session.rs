@@ -75,6 +75,10 @@ impl<'a> Session<'a> {
                 self.rules.umasks.changes(self.task, mask);
                 Ok(Answer::Proceed)
             }
+            Call::Folder => {
+                self.rules.callers.folders_change();
+                Ok(Answer::Proceed)
+            }
             Call::Rights => {
                 self.rules.callers.rights_change();
                 Ok(Answer::Proceed)

@@ -113,6 +113,9 @@ const COMMON: &[Rule] = &[
     notify(libc::SYS_fchmodat),
     notify(SYS_FCHMODAT2),
     notify(libc::SYS_umask),
+    // Where relative names begin.
+    notify(libc::SYS_chdir),
+    notify(libc::SYS_fchdir),
     // Whose rights the broker needs to act with.
     notify(libc::SYS_setuid),
     notify(libc::SYS_setgid),
