@@ -370,6 +370,10 @@ impl Change<'_> {
         // Until the waiter has learned of it, the lock lives with the waiting process: if that dies, so does the grant.
         let party = Party { owner: waiter.waiting.clone(), ..waiter.request.party.clone() };
         self.grant(&Request { party, ..waiter.request.clone() }, Some(waited))?;
+        // Said in any case: the lock itself may have come by another way, handed over by its holder.
+        let target = wants.first().map(|want| &want.target);
+        let detail = json!({ "waiter": waiter.id, "waited_ms": waited });
+        self.record(EventKind::WaitGranted, &waiter.request.party, target, &detail)?;
         let sql = "UPDATE waiter SET granted_at = ?2, watches = NULL WHERE seq = ?1";
         self.sql.prepare_cached(sql)?.execute(params![waiter.seq, self.now.as_millis()])?;
         self.wake(&waiter.id);
