@@ -179,6 +179,18 @@ impl View<'_> {
         Ok(None)
     }
 
+    /// Everybody who waits, directly or behind others, for something that `agent` holds.
+    pub(crate) fn held_up_by(&self, agent: &AgentId) -> Result<Vec<AgentId>, Fault> {
+        let queue = self.waiters()?;
+        let mut held_up = Vec::new();
+        for waiter in queue.iter().filter(|waiter| self.is_waiting(waiter)) {
+            if !held_up.contains(waiter.agent()) && self.chain(&queue, waiter.agent(), agent)?.is_some() {
+                held_up.push(waiter.agent().clone());
+            }
+        }
+        Ok(held_up)
+    }
+
     /// Everybody who must act before all of this agent's waits can end. Whoever holds a name never waits for anything, so
     /// waits for names end by themselves and are no part of a circle.
     fn waits_for(&self, queue: &[Waiter], agent: &AgentId) -> Result<Vec<AgentId>, Fault> {

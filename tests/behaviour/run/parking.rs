@@ -8,7 +8,7 @@ use mala_tests::eventually;
 use serde_json::Value;
 
 use super::{Batch, Run};
-use crate::cli::{done, held};
+use crate::cli::{done, held, pair};
 
 /// What a client does before it writes the file `$2`: it asks its hook.
 const HOOK: &str = r#"
@@ -146,7 +146,7 @@ fn a_run_that_is_stopped_does_not_wait_for_those_who_wait() {
     .unwrap();
     let run = Run::of(run);
     assert_eq!((run.code, run.issues("handed_over")), (1, vec!["bd-1"]), "{run:?}");
-    assert_eq!(held(&batch.world), [crate::cli::pair("base.txt", "person")]);
+    assert_eq!(held(&batch.world), [pair("base.txt", "person")]);
     assert_eq!(batch.world.count("waiter"), 0);
     done(&batch.world, "lock release base.txt --agent person");
     batch.assert_nothing_left();
@@ -270,4 +270,88 @@ fn a_call_that_is_put_off_holds_no_turn_to_test() {
 #[test]
 fn an_agent_that_ended_its_turn_to_wait_holds_no_turn_to_test() {
     tests_end_with_the_turn("codex");
+}
+
+/// The agent of the issue `waits` needs `base.txt`, which a person holds; `others` is what the agents of other issues do. One
+/// agent works at a time.
+fn one_at_a_time(others: &str, issues: &[&str]) -> (Batch, std::path::PathBuf, Child) {
+    let script = format!(
+        r#"
+if [ $id != waits ]; then {others}
+elif goes_on 'is yours now'; then echo waits >> base.txt; tested && commit done
+else hook codex base.txt > /dev/null
+fi
+"#
+    );
+    let (batch, out) = batch(&script, "");
+    batch.issue("waits", &["--priority", "0"]);
+    issues.iter().for_each(|id| batch.issue(id, &[]));
+    done(&batch.world, "lock acquire base.txt --agent person");
+    let run = start(&batch, &out, &["--sequential"]);
+    (batch, out, run)
+}
+
+const GOOD: &str = "echo work > $id.txt; tested && commit done";
+
+#[test]
+fn while_an_agent_waits_another_one_works_in_its_place() {
+    let (batch, _, run) = one_at_a_time(GOOD, &["other"]);
+    eventually("the other issue is done", || batch.status_of("other") == "closed");
+    done(&batch.world, "lock release base.txt --agent person");
+    let run = Run::of(run);
+    assert_eq!((run.code, run.issues("done")), (0, vec!["other", "waits"]), "{run:?}");
+    batch.assert_nothing_left();
+}
+
+#[test]
+fn who_has_waited_goes_on_before_anything_new_and_not_beside_others() {
+    let slow = format!("if [ $id = slow ]; then touch \"$OUT/slow\"; until_there enough; fi; {GOOD}");
+    let (batch, out, run) = one_at_a_time(&slow, &["slow", "new"]);
+    eventually("another one works", || out.join("slow").exists());
+    done(&batch.world, "lock release base.txt --agent person");
+    eventually("the file is its own", || held(&batch.world).contains(&pair("base.txt", "script-waits-1")));
+    // Time for mistakes.
+    std::thread::sleep(Duration::from_secs(1));
+    fs::write(out.join("enough"), "").unwrap();
+    let run = Run::of(run);
+    let order: Vec<(&str, &str)> = run
+        .events
+        .iter()
+        .map(|event| (event["event"].as_str().unwrap(), event["issue"].as_str().unwrap_or_default()))
+        .filter(|(event, _)| ["started", "parked", "done"].contains(event))
+        .collect();
+    let expected = [
+        ("started", "waits"),
+        ("parked", "waits"),
+        ("started", "slow"),
+        ("done", "slow"),
+        ("started", "waits"),
+        ("done", "waits"),
+        ("started", "new"),
+        ("done", "new"),
+    ];
+    assert_eq!(order, expected, "{run:?}");
+}
+
+#[test]
+fn nobody_waits_for_the_place_of_somebody_who_waits_for_it() {
+    let stubborn = format!("\"$MALA\" lock acquire base.txt --wait 20s && {GOOD}");
+    let (batch, _, run) = one_at_a_time(&stubborn, &["stubborn"]);
+    eventually("both wait", || batch.world.count("waiter") == 2);
+    done(&batch.world, "lock release base.txt --agent person");
+    let run = Run::of(run);
+    let order = vec!["waits", "stubborn"];
+    assert_eq!((run.issues("claimed"), run.issues("done")), (order.clone(), order), "{run:?}");
+}
+
+#[test]
+fn no_more_agents_wait_than_may_work() {
+    let (batch, _, run) = one_at_a_time("hook codex base.txt > /dev/null", &["also", "third"]);
+    eventually("two wait", || batch.world.count("waiter") == 2);
+    // Time for mistakes.
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(batch.status_of("third"), "open");
+    super::stopping::interrupt(&run);
+    let run = Run::of(run);
+    assert_eq!(run.issues("claimed"), ["waits", "also"], "{run:?}");
 }

@@ -42,7 +42,7 @@ pub(super) struct Job {
     pub(super) continuation: Option<Continuation>,
     /// Pauses in a row for which the client did not say how long they last.
     pub(super) pauses: u32,
-    /// Set while it waits for files that it asked for.
+    /// Set while it waits for files that it asked for, and then for its turn to go on.
     pub(super) parked: Option<Parked>,
     /// The last such wait has brought nothing.
     pub(super) waited_in_vain: bool,

@@ -165,6 +165,7 @@ impl Dispatcher {
             self.end_pause(&id, now).await;
             self.look_for_answer(&id).await;
         }
+        self.look_who_waits_for_due().await;
         self.wake_rested();
         self.poll_if_due();
     }
