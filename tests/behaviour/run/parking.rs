@@ -355,3 +355,43 @@ fn no_more_agents_wait_than_may_work() {
     let run = Run::of(run);
     assert_eq!(run.issues("claimed"), ["waits", "also"], "{run:?}");
 }
+
+/// An agent that speaks as claude does and gets no second chance from the gate.
+fn claude(script: &str) -> (Batch, std::path::PathBuf) {
+    let settings = "[run]\nattempts = 1\ngate_attempts = 0";
+    let batch = Batch::claude(&format!("{HOOK}{DEFERRED}{script}"), "", settings);
+    batch.issue("bd-1", &[]);
+    let out = batch.outside("signs");
+    fs::create_dir(&out).unwrap();
+    (batch, out)
+}
+
+#[test]
+fn a_file_that_comes_while_the_client_exits_costs_no_round() {
+    let script = r#"
+if goes_on 'the call that was put off can be made now'; then
+    echo work >> base.txt; tested > /dev/null && commit done > /dev/null
+else
+    hook claude base.txt > /dev/null; say 1 hello
+    while ! "$MALA" lock holder base.txt | grep -q "$me"; do sleep 0.02; done; deferred
+fi
+"#;
+    let (batch, out) = claude(script);
+    done(&batch.world, "lock acquire base.txt --agent person");
+    let run = start(&batch, &out, &[]);
+    let pending = || done(&batch.world, "lock asks --json").json()["asks"].clone();
+    eventually("it has asked", || pending().as_array().is_some_and(|asks| asks.len() == 1));
+    let ask = pending()[0]["id"].as_str().unwrap().to_owned();
+    done(&batch.world, &format!("lock answer {ask} release --agent person"));
+    let run = Run::of(run);
+    assert_eq!((run.issues("started").len(), run.issues("done")), (2, vec!["bd-1"]), "{run:?}");
+    assert_eq!(run.issues("gating").len(), 1, "what is not finished is not judged: {run:?}");
+}
+
+#[test]
+fn a_client_that_others_put_off_does_not_go_on_for_ever() {
+    let (batch, out) = claude("say 1 hello; deferred");
+    let run = Run::of(start(&batch, &out, &["--timeout", "20s"]));
+    assert_eq!(run.issues("started").len(), 2, "{run:?}");
+    assert_eq!(run.only("handed_over")["reason"], "the gate did not pass", "{run:?}");
+}

@@ -9,10 +9,11 @@ use std::io::{self, PipeWriter};
 
 use mala_core::{IssueId, Timestamp};
 
+use super::job::Job;
 use super::launch::Purpose;
 use super::stop::Stopping;
 use super::{Dispatcher, News, causes};
-use crate::Step;
+use crate::{State, Step};
 use crate::event::Event;
 use crate::ports::{Detail, Held, PortError, Waited};
 
@@ -33,7 +34,29 @@ pub(super) struct Due {
     is_awaited: bool,
 }
 
+impl Due {
+    fn now(why: String) -> Parked {
+        Parked::Due(Self { since: Timestamp::now(), why, is_awaited: false })
+    }
+}
+
 impl Dispatcher {
+    /// A client whose call was put off is in the middle of its turn, so there is nothing to judge: it waits, or goes on if
+    /// what it asked for has come meanwhile. False if neither leads anywhere.
+    pub(super) async fn put_off(&mut self, id: &IssueId) -> bool {
+        if self.park(id).await {
+            return true;
+        }
+        let goes_on = |job: &&mut Job| job.failure.is_none() && !job.waited_in_vain;
+        let Some(job) = self.jobs.get_mut(id).filter(goes_on) else { return false };
+        // Twice in a row is not our doing, and would go on for ever.
+        if std::mem::replace(&mut job.is_put_off_for_nothing, true) {
+            return false;
+        }
+        job.parked = Some(Due::now("the call that was put off can be made now".to_owned()));
+        true
+    }
+
     /// Parks an agent that has asked for something and not got it yet. False if it waits for nothing.
     pub(super) async fn park(&mut self, id: &IssueId) -> bool {
         let Some(job) = self.jobs.get(id) else { return false };
@@ -47,6 +70,7 @@ impl Dispatcher {
         let awaited = asked.ok().and_then(Result::ok).unwrap_or_default();
         let Ok((hangup, writer)) = io::pipe() else { return false };
         let Some(job) = self.jobs.get_mut(id).filter(|_| !awaited.is_empty()) else { return false };
+        job.is_put_off_for_nothing = false;
         job.parked = Some(Parked::Waits { _hangup: writer });
         let (ledger, attempt) = (self.clerk.ledger.clone(), job.attempt.clone());
         let agent = attempt.agent.clone();
@@ -74,7 +98,7 @@ impl Dispatcher {
                 format!("waiting for {files} failed: {}", causes(&*error))
             }
         };
-        job.parked = Some(Parked::Due(Due { since: Timestamp::now(), why, is_awaited: false }));
+        job.parked = Some(Due::now(why));
     }
 
     /// Lets those go on whose wait is over, first come first served.
@@ -107,9 +131,9 @@ impl Dispatcher {
         let now = Timestamp::now();
         // The ledger knows how long it stood in the queue, but not that it had to wait for a seat.
         job.meter.pause(now.since(due.since), now);
-        let agent = job.attempt.agent.clone();
+        let (agent, was_judged) = (job.attempt.agent.clone(), job.state == State::Gating);
         self.tell(&Event::Resumed { issue: id.clone(), agent });
-        if self.step(id, Step::Reject, Detail::default()).await {
+        if !was_judged || self.step(id, Step::Reject, Detail::default()).await {
             self.launch(id, Purpose::GoOn { why: due.why }).await;
         }
     }
