@@ -248,8 +248,7 @@ asker)
 esac
 "#;
     let (batch, out) = batch(&format!("CLIENT={client}\n{script}"), "");
-    let check =
-        format!("[ -z \"$1\" ] || {{ touch {}/testing; while :; do sleep 1; done; }}", out.display());
+    let check = format!("[ -z \"$1\" ] || {{ touch {}/testing; while :; do sleep 1; done; }}", out.display());
     batch.world.write("check.sh", &check);
     batch.world.git(&["commit", "-q", "-a", "-m", "a test without end"]);
     batch.issue("keeper", &[]);
