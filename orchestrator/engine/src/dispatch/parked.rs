@@ -13,9 +13,9 @@ use super::job::Job;
 use super::launch::Purpose;
 use super::stop::Stopping;
 use super::{Dispatcher, News, causes};
-use crate::{State, Step};
 use crate::event::Event;
 use crate::ports::{Detail, Held, PortError, Waited};
+use crate::{State, Step};
 
 /// An agent without a process.
 #[derive(Debug)]
