@@ -215,15 +215,27 @@ fn init_sets_everything_up_doctor_sees_it_fire_and_undo_restores_every_byte() {
     world.write(".claude/settings.json", "{\n\t\"model\": \"x\"\n}");
     let before = fs::read(&hook).unwrap();
     let init = |args: &[&str]| with_path(&world, mala(&world, ["init", "--yes"]).args(args));
-    let both = ["--client", "claude", "--client", "codex"];
-    assert_eq!(init(&both).code, 0);
+    world.write(".gemini/settings.json", "{ }\n");
+    let all = ["--client", "claude", "--client", "codex", "--client", "gemini"];
+    assert_eq!(init(&all).code, 0);
+    let written = [".claude/settings.json", ".mcp.json", ".codex/config.toml", ".gemini/settings.json"]
+        .map(|file| (file, fs::read_to_string(world.root().join(file)).unwrap()));
     let settings = fs::read_to_string(world.root().join(".claude/settings.json")).unwrap();
     assert!(settings.contains("\"model\": \"x\"") && settings.contains("hook claude"), "{settings}");
-    assert_eq!(init(&both).code, 0, "once more changes nothing");
-    assert_eq!(fs::read_to_string(world.root().join(".claude/settings.json")).unwrap(), settings);
+    assert_eq!(init(&all).code, 0, "once more changes nothing");
+    for (file, text) in &written {
+        assert_eq!(fs::read_to_string(world.root().join(file)).unwrap(), *text, "{file}");
+    }
     let doctor = with_path(&world, &mut mala(&world, ["doctor", "--json"]));
     // Codex calls them only when a person has trusted them.
-    for (name, status) in [("git hooks", "ok"), ("claude hooks", "ok"), ("codex hooks", "warn")] {
+    for (name, status) in [
+        ("git hooks", "ok"),
+        ("claude hooks", "ok"),
+        ("codex hooks", "warn"),
+        ("claude tools", "ok"),
+        ("codex tools", "ok"),
+        ("gemini tools", "ok"),
+    ] {
         let checks = doctor.json()["checks"].as_array().unwrap().clone();
         let check = checks.iter().find(|check| check["name"] == name).unwrap();
         assert_eq!(check["status"], status, "{check}");
@@ -231,7 +243,8 @@ fn init_sets_everything_up_doctor_sees_it_fire_and_undo_restores_every_byte() {
     assert_eq!(init(&["--undo"]).code, 0);
     assert_eq!(fs::read(&hook).unwrap(), before);
     assert_eq!(fs::read(world.root().join(".claude/settings.json")).unwrap(), b"{\n\t\"model\": \"x\"\n}");
-    assert!(!world.root().join(".codex").exists());
+    assert!(!world.root().join(".codex").exists() && !world.root().join(".mcp.json").exists());
+    assert_eq!(fs::read(world.root().join(".gemini/settings.json")).unwrap(), b"{ }\n");
     assert!(world.root().join("mala.toml").exists(), "that one was the user's own");
 }
 

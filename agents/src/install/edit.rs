@@ -13,9 +13,24 @@ use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-use super::entries::{MARKER, events, group, is_ours};
+use super::entries::{MARKER, SERVERS, events, group, is_our_server, is_ours, server};
 use super::{InstallError, Removal, path};
 use crate::{Client, Event};
+
+/// A file, and how its client reads it.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) file: &'static str,
+    /// With comments and trailing commas.
+    pub(super) is_lenient: bool,
+}
+
+impl Place {
+    /// Where `client` looks for hooks.
+    fn of_hooks(client: Client) -> Self {
+        Self { file: path(client), is_lenient: client == Client::Gemini }
+    }
+}
 
 /// How the file is written.
 struct Style {
@@ -44,6 +59,8 @@ enum Item {
     Marker,
     Event(&'static str),
     Group(&'static str),
+    Servers,
+    Server,
 }
 
 struct Writer<'a> {
@@ -76,6 +93,8 @@ impl Writer<'_> {
             Item::Event(event) => format!("\"{event}\": {}", body('[', &[Item::Group(event)], ']')),
             Item::Group(event) => group(self.client, event, self.mala),
             Item::Marker => MARKER.to_owned(),
+            Item::Servers => format!("\"{SERVERS}\": {}", body('{', &[Item::Server], '}')),
+            Item::Server => server(self.mala),
         }
     }
 
@@ -84,12 +103,19 @@ impl Writer<'_> {
         match item {
             Item::Hooks => format!("\"hooks\": {{{}}}", self.compact_all(&self.events())),
             Item::Event(event) => format!("\"{event}\": [{}]", group(self.client, event, self.mala)),
-            Item::Group(_) | Item::Marker => self.pretty(item, 0),
+            Item::Servers => format!("\"{SERVERS}\": {{{}}}", server(self.mala)),
+            Item::Group(_) | Item::Marker | Item::Server => self.pretty(item, 0),
         }
     }
 
     fn compact_all(&self, items: &[Item]) -> String {
         items.iter().map(|item| self.compact(item)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A whole file that holds just these.
+    fn file(&self, items: &[Item]) -> String {
+        let lines: Vec<String> = items.iter().map(|item| format!("\n  {}", self.pretty(item, 1))).collect();
+        format!("{{{}\n}}\n", lines.join(","))
     }
 
     /// Where `items` go in `holder`, and as what text.
@@ -160,9 +186,13 @@ impl Holder {
 /// The file as mala makes it where there is none.
 pub(super) fn fresh(client: Client, mala: &str) -> String {
     let writer = Writer { client, mala, style: Style::of("") };
-    let lines: Vec<String> =
-        writer.root().iter().map(|item| format!("\n  {}", writer.pretty(item, 1))).collect();
-    format!("{{{}\n}}\n", lines.join(","))
+    writer.file(&writer.root())
+}
+
+/// The same for the file with mala's tools.
+pub(super) fn fresh_server(client: Client, mala: &str) -> String {
+    let writer = Writer { client, mala, style: Style::of("") };
+    writer.file(&[Item::Servers])
 }
 
 /// `text` with hooks, which it does not have.
@@ -171,21 +201,22 @@ pub(super) fn insert(client: Client, text: &str, mala: &str) -> Result<String, I
     if text.trim().is_empty() {
         return Ok(format!("{text}{{{}}}", writer.compact_all(&writer.root())));
     }
-    let value = parse(client, text)?;
-    let root = as_object(client, &value, "the whole file")?;
+    let place = Place::of_hooks(client);
+    let value = parse(place, text)?;
+    let root = as_object(place, &value, "the whole file")?;
     let mut items = Vec::new();
     let mut edits = Vec::new();
-    match property(client, root, "hooks")? {
+    match property(place, root, "hooks")? {
         None => items.push(Item::Hooks),
         Some(hooks) => {
-            let hooks = as_object(client, &hooks.value, "hooks")?;
+            let hooks = as_object(place, &hooks.value, "hooks")?;
             let mut missing = Vec::new();
             for event in events(client) {
-                let Some(list) = property(client, hooks, event)? else {
+                let Some(list) = property(place, hooks, event)? else {
                     missing.push(Item::Event(event));
                     continue;
                 };
-                let list = as_array(client, &list.value, event)?;
+                let list = as_array(place, &list.value, event)?;
                 edits.push(writer.append(text, &Holder::array(list), &[Item::Group(event)], 3));
             }
             if !missing.is_empty() {
@@ -194,7 +225,7 @@ pub(super) fn insert(client: Client, text: &str, mala: &str) -> Result<String, I
         }
     }
     if client == Client::Claude {
-        match property(client, root, "disableAllHooks")?.map(|found| &found.value) {
+        match property(place, root, "disableAllHooks")?.map(|found| &found.value) {
             None => items.push(Item::Marker),
             Some(Value::BooleanLit(off)) if !off.value => {}
             Some(_) => return Err(InstallError::SwitchedOff { file: path(client) }),
@@ -217,8 +248,9 @@ pub(super) fn remove(client: Client, text: &str) -> Result<Removal, InstallError
     if text.trim().is_empty() {
         return Ok(Removal::Unchanged);
     }
-    let value = parse(client, text)?;
-    let root = as_object(client, &value, "the whole file")?;
+    let place = Place::of_hooks(client);
+    let value = parse(place, text)?;
+    let root = as_object(place, &value, "the whole file")?;
     let mut cuts = Vec::new();
     let mut gone = Vec::new();
     for (at, child) in root.properties.iter().enumerate() {
@@ -231,25 +263,90 @@ pub(super) fn remove(client: Client, text: &str) -> Result<Removal, InstallError
     if gone.is_empty() && cuts.is_empty() {
         return Ok(Removal::Unchanged);
     }
-    let holder = Holder::object(root);
-    if gone.len() == holder.children.len() {
-        if holder.is_tight(text) {
+    rest(place, text, &Holder::object(root), (&gone, cuts))
+}
+
+/// `text` without the children of its root at `gone`, and without `cuts`.
+fn rest(
+    place: Place,
+    text: &str,
+    root: &Holder,
+    (gone, mut cuts): (&[usize], Vec<(usize, usize)>),
+) -> Result<Removal, InstallError> {
+    if !gone.is_empty() && gone.len() == root.children.len() {
+        if root.is_tight(text) {
             // The file was there, and it was blank.
-            return Ok(Removal::Text([&text[..holder.open - 1], &text[holder.close + 1..]].concat()));
+            return Ok(Removal::Text([&text[..root.open - 1], &text[root.close + 1..]].concat()));
         }
-        if holder.is_block(text) {
+        if root.is_block(text) {
             return Ok(Removal::Delete);
         }
     }
-    cuts.extend(holder.cuts(&gone));
+    cuts.extend(root.cuts(gone));
     let rest = without(text, cuts);
-    parse(client, &rest)?; // else something was edited in between, and is left to a person
+    parse(place, &rest)?; // else something was edited in between, and is left to a person
     Ok(Removal::Text(rest))
+}
+
+/// `text` with mala among the tool servers, unless there is one of that name already.
+pub(super) fn insert_server(
+    client: Client,
+    place: Place,
+    text: &str,
+    mala: &str,
+) -> Result<String, InstallError> {
+    let writer = Writer { client, mala, style: Style::of(text) };
+    if text.trim().is_empty() {
+        return Ok(format!("{text}{{{}}}", writer.compact(&Item::Servers)));
+    }
+    let value = parse(place, text)?;
+    let root = as_object(place, &value, "the whole file")?;
+    let (at, new) = match property(place, root, SERVERS)? {
+        None => writer.append(text, &Holder::object(root), &[Item::Servers], 1),
+        Some(servers) => {
+            let servers = as_object(place, &servers.value, SERVERS)?;
+            if property(place, servers, "mala")?.is_some() {
+                return Ok(text.to_owned());
+            }
+            writer.append(text, &Holder::object(servers), &[Item::Server], 2)
+        }
+    };
+    Ok([&text[..at], &new, &text[at..]].concat())
+}
+
+/// `text` without the tool server that [`insert_server`] has put there.
+pub(super) fn remove_server(place: Place, text: &str) -> Result<Removal, InstallError> {
+    if text.trim().is_empty() {
+        return Ok(Removal::Unchanged);
+    }
+    let value = parse(place, text)?;
+    let root = as_object(place, &value, "the whole file")?;
+    let all = root.properties.iter().position(|child| child.name.as_str() == SERVERS);
+    let Some((all, servers)) = all.and_then(|at| Some((at, root.properties[at].value.as_object()?))) else {
+        return Ok(Removal::Unchanged);
+    };
+    let is_ours = |child: &ObjectProp<'_>| is_our_server(&text[child.start()..child.end()]);
+    let Some(own) = servers.properties.iter().position(is_ours) else { return Ok(Removal::Unchanged) };
+    let (root, holder) = (Holder::object(root), Holder::object(servers));
+    let is_made = holder.children.len() == 1 && (holder.is_block(text) || holder.is_tight(text));
+    match is_made {
+        true => rest(place, text, &root, (&[all], Vec::new())),
+        false => rest(place, text, &root, (&[], holder.cuts(&[own]))),
+    }
+}
+
+/// Program and arguments of the tool server called `mala`.
+pub(super) fn server_command(place: Place, text: &str) -> Option<Vec<String>> {
+    let value = parse(place, text).ok()?;
+    let server = value.as_object()?.get_object(SERVERS)?.get_object("mala")?;
+    let args = server.get_array("args").into_iter().flat_map(|args| &args.elements);
+    let args = args.filter_map(|arg| Some(arg.as_string_lit()?.value.to_string()));
+    Some(std::iter::once(server.get_string("command")?.value.to_string()).chain(args).collect())
 }
 
 /// True if the value at `keys`, from the outside in, is `expected`.
 pub(super) fn is_flag(client: Client, text: &str, keys: &[&str], expected: bool) -> bool {
-    let Ok(value) = parse(client, text) else { return false };
+    let Ok(value) = parse(Place::of_hooks(client), text) else { return false };
     let mut at = &value;
     for key in keys {
         let Some(child) = at.as_object().and_then(|object| object.get(key)) else { return false };
@@ -260,7 +357,7 @@ pub(super) fn is_flag(client: Client, text: &str, keys: &[&str], expected: bool)
 
 /// The first command of ours among the hooks before a tool.
 pub(super) fn command(client: Client, text: &str) -> Option<String> {
-    let value = parse(client, text).ok()?;
+    let value = parse(Place::of_hooks(client), text).ok()?;
     let hooks = value.as_object()?.get_object("hooks")?;
     let groups = hooks.get_array(Event::BeforeTool.name(client))?;
     let handlers = groups.elements.iter().filter_map(|group| group.as_object()?.get_array("hooks"));
@@ -336,9 +433,8 @@ fn without(text: &str, mut cuts: Vec<(usize, usize)>) -> String {
     result
 }
 
-fn parse(client: Client, text: &str) -> Result<Value<'_>, InstallError> {
-    // Gemini reads comments; the others do not.
-    let is_lenient = client == Client::Gemini;
+fn parse(place: Place, text: &str) -> Result<Value<'_>, InstallError> {
+    let Place { file, is_lenient } = place;
     let options = ParseOptions {
         allow_comments: is_lenient,
         allow_trailing_commas: is_lenient,
@@ -351,7 +447,6 @@ fn parse(client: Client, text: &str) -> Result<Value<'_>, InstallError> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let file = path(client);
     let problem = |line, column, problem| InstallError::Syntax { file, line, column, problem };
     match parse_to_ast(text, &CollectOptions::default(), &options) {
         Ok(result) => result.value.ok_or_else(|| problem(1, 1, "there is no JSON in it".to_owned())),
@@ -359,29 +454,25 @@ fn parse(client: Client, text: &str) -> Result<Value<'_>, InstallError> {
     }
 }
 
-fn as_object<'v, 't>(
-    client: Client,
-    value: &'v Value<'t>,
-    what: &str,
-) -> Result<&'v Object<'t>, InstallError> {
-    let error = || InstallError::Kind { file: path(client), what: what.to_owned(), expected: "an object" };
+fn as_object<'v, 't>(place: Place, value: &'v Value<'t>, what: &str) -> Result<&'v Object<'t>, InstallError> {
+    let error = || InstallError::Kind { file: place.file, what: what.to_owned(), expected: "an object" };
     value.as_object().ok_or_else(error)
 }
 
-fn as_array<'v, 't>(client: Client, value: &'v Value<'t>, what: &str) -> Result<&'v Array<'t>, InstallError> {
-    let error = || InstallError::Kind { file: path(client), what: what.to_owned(), expected: "a list" };
+fn as_array<'v, 't>(place: Place, value: &'v Value<'t>, what: &str) -> Result<&'v Array<'t>, InstallError> {
+    let error = || InstallError::Kind { file: place.file, what: what.to_owned(), expected: "a list" };
     value.as_array().ok_or_else(error)
 }
 
 /// The property `name`, which may stand there once.
 fn property<'v, 't>(
-    client: Client,
+    place: Place,
     object: &'v Object<'t>,
     name: &str,
 ) -> Result<Option<&'v ObjectProp<'t>>, InstallError> {
     let mut found = object.properties.iter().filter(|child| child.name.as_str() == name);
     match (found.next(), found.next()) {
-        (_, Some(_)) => Err(InstallError::Twice { file: path(client), what: name.to_owned() }),
+        (_, Some(_)) => Err(InstallError::Twice { file: place.file, what: name.to_owned() }),
         (first, None) => Ok(first),
     }
 }

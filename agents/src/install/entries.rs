@@ -16,6 +16,20 @@ pub(crate) fn timeout(client: Client, event: &str) -> u32 {
 /// Keeps Claude's hooks on. The odd space is how it is known as ours.
 pub(super) const MARKER: &str = "\"disableAllHooks\" : false";
 
+/// Under which name Claude Code and Gemini CLI keep tool servers.
+pub(super) const SERVERS: &str = "mcpServers";
+
+/// mala as a tool server among others, in one line of JSON.
+pub(super) fn server(mala: &str) -> String {
+    format!("\"mala\": {{ \"command\": {}, \"args\": [\"mcp\"] }}", Value::from(mala))
+}
+
+/// True if `member` is what [`server`] makes of some program.
+pub(super) fn is_our_server(member: &str) -> bool {
+    let value = serde_json::from_str::<Value>(&format!("{{{member}}}")).unwrap_or_default();
+    value["mala"]["command"].as_str().is_some_and(|program| server(program) == member)
+}
+
 /// The command line of a hook, as the client's shell reads it.
 pub(super) fn shell_command(client: Client, mala: &str) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "/._-+".contains(char);

@@ -1,4 +1,4 @@
-//! Hooks in a project's own client settings: put there, and taken away again.
+//! Hooks, and mala's tools ([`server`]), in a project's own client settings: put there, and taken away again.
 //!
 //! Pure functions over text: the caller reads and writes the file. Everything else in the file stays byte for byte as it is,
 //! putting hooks in twice changes nothing, and [`remove`] gives back exactly the bytes that were there, if nobody changed
@@ -6,6 +6,7 @@
 
 mod edit;
 mod entries;
+pub mod server;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +36,17 @@ pub enum Removal {
     Text(String),
     /// The file holds nothing else: mala made it.
     Delete,
+}
+
+impl Removal {
+    /// What is left of `text`, from which this was made; nothing if the file is to be deleted.
+    pub fn apply(self, text: &str) -> Option<String> {
+        match self {
+            Self::Unchanged => Some(text.to_owned()),
+            Self::Text(text) => Some(text),
+            Self::Delete => None,
+        }
+    }
 }
 
 /// Why a file is left alone.

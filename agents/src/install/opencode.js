@@ -31,6 +31,10 @@ export const Mala = async ({ client, directory, worktree }) => {
   const cwd = directory ?? worktree ?? process.cwd()
   const sentBack = new Set()
   return {
+    // Its tools, unless somebody has set them up already.
+    config: async (config) => {
+      config.mcp = { mala: { type: "local", command: [MALA, "mcp"], enabled: true }, ...config.mcp }
+    },
     "tool.execute.before": async (input, output) => {
       const answer = ask("PreToolUse", input.sessionID, cwd, {
         tool_name: input.tool,

@@ -67,6 +67,99 @@ fn what_was_there_stays_and_comes_back_exactly() {
     }
 }
 
+/// The same for mala's tools. A file with a server of that name is not touched.
+fn check_server_round(client: Client, text: &str) {
+    let plan = |text: &str| server::plan(client, Some(text), "/my tools/mala").unwrap().unwrap().text;
+    let with = plan(text);
+    assert_ne!(with, text, "nothing was put in");
+    assert_eq!(plan(&with), with, "a second time changes something");
+    assert_eq!(server::command(client, &with).unwrap(), ["/my tools/mala", "mcp"], "{with}");
+    assert_eq!(
+        server::remove(client, &with).unwrap(),
+        Removal::Text(text.to_owned()),
+        "not as it was:\n{with}"
+    );
+    let moved = server::plan(client, Some(&with), "mala").unwrap().unwrap().text;
+    assert_eq!(server::command(client, &moved).unwrap(), ["mala", "mcp"], "{moved}");
+}
+
+const SERVERS: &[&str] = &[
+    "{\"mcpServers\":{}}",
+    "{\"mcpServers\": { }}\n",
+    "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" }\n  }\n}\n",
+    "{\"a\": 1, \"mcpServers\": {\"other\": {\"url\": \"y\"}}, \"b\": [2]}",
+];
+
+#[test]
+fn tools_come_and_go_without_a_trace() {
+    for client in [Client::Claude, Client::Gemini] {
+        for shape in SHAPES.iter().chain(SERVERS) {
+            check_server_round(client, shape);
+        }
+    }
+    for shape in [
+        "",
+        "model = \"x\"",
+        "model = \"x\"\n",
+        "a = 1\r\n[features]\r\nhooks = true\r\n",
+        "[mcp_servers.other]\ncommand = \"y\"\n\n# the end",
+    ] {
+        check_server_round(Client::Codex, shape);
+    }
+}
+
+#[test]
+fn a_file_that_mala_made_for_its_tools_is_deleted_again() {
+    for client in JSON_CLIENTS {
+        let text = server::plan(client, None, "mala").unwrap().unwrap().text;
+        assert_eq!(server::plan(client, Some(&text), "mala").unwrap().unwrap().text, text);
+        assert_eq!(server::remove(client, &text).unwrap(), Removal::Delete, "{text}");
+    }
+    assert_eq!(server::plan(Client::Opencode, None, "mala").unwrap(), None, "its plugin has them");
+    assert!(installed(Client::Opencode, None).contains("config.mcp = { mala: {"));
+}
+
+#[test]
+fn hooks_and_tools_can_share_a_file() {
+    for shape in SHAPES {
+        let hooks = installed(Client::Gemini, Some(shape));
+        let both = server::plan(Client::Gemini, Some(&hooks), "mala").unwrap().unwrap().text;
+        assert_eq!(server::remove(Client::Gemini, &both).unwrap(), Removal::Text(hooks.clone()));
+        assert_eq!(hook_command(Client::Gemini, &both), hook_command(Client::Gemini, &hooks));
+    }
+}
+
+#[test]
+fn a_server_of_the_same_name_that_is_not_ours_stays() {
+    for (client, text) in [
+        (
+            Client::Claude,
+            "{\n  \"mcpServers\": {\n    \"mala\": {\n      \"command\": \"mala\",\n      \"args\": [\"mcp\"]\n    }\n  }\n}\n",
+        ),
+        (Client::Gemini, "{\"mcpServers\": {\"mala\": {\"url\": \"x\"}}} // mine"),
+        (Client::Codex, "[mcp_servers.mala]\ncommand = \"mala\"\nargs = [\"-C\", \"..\", \"mcp\"]\n"),
+    ] {
+        assert_eq!(server::plan(client, Some(text), "/other/mala").unwrap().unwrap().text, text);
+        assert_eq!(server::remove(client, text).unwrap(), Removal::Unchanged);
+    }
+}
+
+#[test]
+fn files_to_which_no_server_can_be_added_are_named() {
+    let error = |client, text| server::plan(client, Some(text), "mala").unwrap_err().to_string();
+    assert!(
+        error(Client::Claude, "{\n  \"a\": ,\n}").starts_with("`.mcp.json` cannot be read at line 2, column")
+    );
+    assert!(
+        error(Client::Claude, "{\"mcpServers\": []}")
+            .contains("`mcpServers` in `.mcp.json` is not an object")
+    );
+    assert!(
+        error(Client::Codex, "a = 1\nb = \n").starts_with("`.codex/config.toml` cannot be read at line 2")
+    );
+    assert!(error(Client::Codex, "mcp_servers = {}\n").starts_with("`.codex/config.toml` cannot be read"));
+}
+
 #[test]
 fn comments_and_trailing_commas_stay_in_a_file_that_may_have_them() {
     for shape in [
@@ -192,6 +285,9 @@ proptest! {
     #[test]
     fn any_file_comes_back_exactly(text in json_text(), client in prop::sample::select(JSON_CLIENTS.to_vec())) {
         check_round(client, &text);
+        if client != Client::Codex {
+            check_server_round(client, &text);
+        }
     }
 
     #[test]
@@ -199,6 +295,8 @@ proptest! {
         for client in JSON_CLIENTS {
             let _ = plan(client, Some(&text), "mala");
             let _ = remove(client, &text);
+            let _ = server::plan(client, Some(&text), "mala");
+            let _ = server::remove(client, &text);
         }
     }
 }

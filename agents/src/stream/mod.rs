@@ -61,6 +61,13 @@ pub struct Terminal {
     pub is_error: bool,
 }
 
+impl Terminal {
+    /// True if the client ended in the middle of a call that a hook has put off. It makes that call again when it is resumed.
+    pub fn is_put_off(&self) -> bool {
+        !self.is_error && self.reason == "tool_deferred"
+    }
+}
+
 /// Everything known about a session.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Report {

@@ -1,9 +1,10 @@
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, PipeWriter, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use clap::Args;
@@ -100,15 +101,12 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     let exit = match kernel {
         Ok(_) => {
             let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
-            if owner.is_some() {
-                end_with(&party.owner, Some(desk.socket()));
-            }
+            let _watch =
+                owner.as_ref().map(|_| OwnerWatch::start(&party.owner, Some(desk.socket()))).transpose()?;
             run_enforced(args, context, &scope, &desk, &guard)
         }
         Err(_) => {
-            if owner.is_some() {
-                end_with(&party.owner, None);
-            }
+            let _watch = owner.as_ref().map(|_| OwnerWatch::start(&party.owner, None)).transpose()?;
             run_plain(args, context)
         }
     };
@@ -177,16 +175,38 @@ fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
     })
 }
 
-/// Ends this supervisor, and with it the agent's tree, when the process has ended that the agent works for.
-fn end_with(owner: &Owner, socket: Option<&Path>) {
-    let (owner, socket) = (owner.clone(), socket.map(Path::to_owned));
-    thread::spawn(move || {
-        process::wait_for_end(&owner);
-        if let Some(socket) = socket {
-            let _ = std::fs::remove_file(socket);
+/// Watches the process that the agent works for until it is dropped. If that process ends, so does this one, and with it the
+/// agent's tree.
+struct OwnerWatch {
+    stop: PipeWriter,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl OwnerWatch {
+    fn start(owner: &Owner, socket: Option<&Path>) -> io::Result<Self> {
+        let (stopped, stop) = io::pipe()?;
+        let (owner, socket) = (owner.clone(), socket.map(Path::to_owned));
+        let watch = move || {
+            if !process::wait_for_end_until(&owner, stopped.as_fd()) {
+                return;
+            }
+            if let Some(socket) = socket {
+                let _ = std::fs::remove_file(socket);
+            }
+            std::process::exit(i32::from(REFUSED));
+        };
+        Ok(Self { stop, thread: Some(thread::Builder::new().name("owner".to_owned()).spawn(watch)?) })
+    }
+}
+
+impl Drop for OwnerWatch {
+    fn drop(&mut self) {
+        // Said rather than only closed: a process that is being started may have a copy of the pipe.
+        let _ = self.stop.write_all(&[0]);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
-        std::process::exit(i32::from(REFUSED));
-    });
+    }
 }
 
 fn run_enforced(

@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mala_agents::install::{self, Removal};
+use mala_agents::install::{self, server};
 use mala_agents::{Client, install::InstallError};
 use mala_config::{Preset, render_new_file};
 use mala_core::Scope;
@@ -18,8 +18,8 @@ use crate::ui::plain;
 
 /// Set mala up in this checkout, or take it back
 ///
-/// Writes `mala.toml` with the project's preset, puts mala into git's hooks (those already there are called first) and into
-/// the project settings of the agent clients that are installed. Doing it again changes nothing; `--undo` restores every
+/// Writes `mala.toml` with the project's preset, puts mala into git's hooks (those already there are called first), and its hooks
+/// and tools into the project settings of the agent clients that are installed. Doing it again changes nothing; `--undo` restores every
 /// byte that was there before.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -87,10 +87,14 @@ fn next_steps(context: &Context, clients: &[Client]) {
     if clients.is_empty() {
         context.ui.hint("no agent client was found; set one up all the same: mala init --client claude");
     }
-    for client in clients.iter().filter(|client| matches!(client, Client::Codex | Client::Gemini)) {
-        context.ui.hint(&format!(
-            "{client} calls these hooks once you have trusted them: start {client} here and accept"
-        ));
+    for client in clients {
+        match client {
+            Client::Claude => context.ui.hint("claude asks once whether to use mala's tools: start it here and accept"),
+            Client::Codex | Client::Gemini => context.ui.hint(&format!(
+                "{client} uses these hooks and tools once you have trusted them: start {client} here and accept"
+            )),
+            Client::Opencode => {}
+        }
     }
     context.ui.hint("see what protects you now: mala doctor");
 }
@@ -106,21 +110,44 @@ fn steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
     };
     let mut steps = vec![settings_step(scope, preset)];
     for client in chosen(args, scope) {
-        let path = scope.root().join(install::path(client));
-        let existing = read(&path)?;
         if let Some(file) = install::overriding(client)
             && read(&scope.root().join(file))?.is_some_and(|text| install::switches_off(client, &text))
         {
             return Err(InstallError::SwitchedOff { file }.into());
         }
-        let change = install::plan(client, existing.as_deref(), &program())?;
-        steps.push(match existing {
-            Some(text) if text == change.text => Step { path, what: "unchanged", action: Action::Nothing },
-            Some(_) => Step { path, what: "changed", action: Action::Write(change.text) },
-            None => Step { path, what: "new", action: Action::Write(change.text) },
-        });
+        steps.extend(client_steps(client, scope)?);
     }
     Ok(steps)
+}
+
+/// Hooks and tools of one client. Where they share a file, the tools were put in last and so are taken out first.
+fn client_steps(client: Client, scope: &Scope) -> Result<Vec<Step>, CliError> {
+    let (mala, hooks, tools) = (program(), install::path(client), server::path(client));
+    let existing = read(&scope.root().join(hooks))?;
+    let clean = match &existing {
+        Some(text) if tools == Some(hooks) => server::remove(client, text)?.apply(text),
+        existing => existing.clone(),
+    };
+    let mut text = install::plan(client, clean.as_deref(), &mala)?.text;
+    let mut steps = Vec::new();
+    if tools == Some(hooks) {
+        text = server::plan(client, Some(&text), &mala)?.map_or(text, |change| change.text);
+    } else if let Some(tools) = tools {
+        let existing = read(&scope.root().join(tools))?;
+        let change = server::plan(client, existing.as_deref(), &mala)?;
+        steps.extend(change.map(|change| step(scope, tools, existing.as_deref(), change.text)));
+    }
+    steps.insert(0, step(scope, hooks, existing.as_deref(), text));
+    Ok(steps)
+}
+
+fn step(scope: &Scope, path: &str, existing: Option<&str>, text: String) -> Step {
+    let path = scope.root().join(path);
+    match existing {
+        Some(before) if before == text => Step { path, what: "unchanged", action: Action::Nothing },
+        Some(_) => Step { path, what: "changed", action: Action::Write(text) },
+        None => Step { path, what: "new", action: Action::Write(text) },
+    }
 }
 
 fn settings_step(scope: &Scope, preset: Preset) -> Step {
@@ -142,13 +169,23 @@ fn undo_steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
     }];
     let clients: &[Client] = if args.clients.is_empty() { &Client::ALL } else { &args.clients };
     for client in clients {
-        let path = scope.root().join(install::path(*client));
-        let Some(text) = read(&path)? else { continue };
-        steps.push(match install::remove(*client, &text)? {
-            Removal::Unchanged => Step { path, what: "unchanged", action: Action::Nothing },
-            Removal::Text(text) => Step { path, what: "restored", action: Action::Write(text) },
-            Removal::Delete => Step { path, what: "removed", action: Action::Remove },
-        });
+        let (hooks, tools) = (install::path(*client), server::path(*client));
+        for file in std::iter::once(hooks).chain(tools.filter(|tools| *tools != hooks)) {
+            let path = scope.root().join(file);
+            let Some(before) = read(&path)? else { continue };
+            let mut rest = Some(before.clone());
+            if tools == Some(file) {
+                rest = server::remove(*client, &before)?.apply(&before);
+            }
+            if let Some(text) = rest.take_if(|_| file == hooks) {
+                rest = install::remove(*client, &text)?.apply(&text);
+            }
+            steps.push(match rest {
+                Some(text) if text == before => Step { path, what: "unchanged", action: Action::Nothing },
+                Some(text) => Step { path, what: "restored", action: Action::Write(text) },
+                None => Step { path, what: "removed", action: Action::Remove },
+            });
+        }
     }
     Ok(steps)
 }

@@ -256,6 +256,10 @@ impl Ledger for StoreLedger {
         Parking { scope: &self.scope, party, ttl, longest }.wait(&hangup)
     }
 
+    fn held_up_by(&self, agent: &AgentId) -> Result<Vec<AgentId>, PortError> {
+        Ok(self.store()?.held_up_by(agent)?)
+    }
+
     fn is_testing(&self, agent: &AgentId) -> Result<bool, PortError> {
         let locks = self.store()?.locks()?;
         Ok(locks.iter().any(|lock| lock.is_named() && lock.agent == *agent))

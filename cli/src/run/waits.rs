@@ -4,26 +4,25 @@ use std::time::Duration;
 
 use mala_core::Timestamp;
 use mala_store::{Event, EventKind};
+use serde_json::Value;
 
 /// Everything that ends a wait.
-const ENDS: &[EventKind] =
-    &[EventKind::LockAcquired, EventKind::LockUpgraded, EventKind::WaitTimedOut, EventKind::WaitAbandoned];
+const ENDS: &[EventKind] = &[EventKind::WaitGranted, EventKind::WaitTimedOut, EventKind::WaitAbandoned];
 
 /// How much of the time from `since` to `now` the agent of `events`, oldest first, has spent waiting. Waits of several of
 /// its processes at once count once.
 pub(super) fn waited(events: &[Event], since: Timestamp, now: Timestamp) -> Duration {
     let mut total = Duration::ZERO;
-    let mut open: Vec<&Event> = Vec::new();
+    let mut open: Vec<&Value> = Vec::new();
     let mut begun: Option<Timestamp> = None;
     let mut add = |from: Timestamp, to: Timestamp| total += to.since(from.max(since));
     for event in events {
+        let waiter = &event.detail["waiter"];
         if event.kind == EventKind::WaitStarted.as_str() {
             begun = begun.or(Some(event.at));
-            open.push(event);
-        } else if let Some(place) =
-            is_end(event).then(|| open.iter().position(|start| ends(event, start))).flatten()
-        {
-            open.remove(place);
+            open.push(waiter);
+        } else if ENDS.iter().any(|kind| kind.as_str() == event.kind) {
+            open.retain(|other| *other != waiter);
             if let Some(from) = begun.take_if(|_| open.is_empty()) {
                 add(from, event.at);
             }
@@ -35,33 +34,13 @@ pub(super) fn waited(events: &[Event], since: Timestamp, now: Timestamp) -> Dura
     total
 }
 
-/// True for an event that ends a wait. A lock that came without waiting does not.
-fn is_end(event: &Event) -> bool {
-    let is = |kind: &EventKind| kind.as_str() == event.kind;
-    let waited = |event: &Event| !event.detail["waited_ms"].is_null();
-    ENDS.iter().any(is) && (event.kind != EventKind::LockAcquired.as_str() || waited(event))
-}
-
-/// True if `end` is about the wait that `start` began: it names the same place in the queue, or the lock that was waited
-/// for has come.
-fn ends(end: &Event, start: &Event) -> bool {
-    match &end.detail["waiter"] {
-        serde_json::Value::Null => end.path == start.path,
-        waiter => *waiter == start.detail["waiter"],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn event(seconds: i64, kind: EventKind, waited: Option<u64>) -> Event {
-        about("a", seconds, kind, waited)
-    }
-
-    fn about(path: &str, seconds: i64, kind: EventKind, waited: Option<u64>) -> Event {
+    fn event(waiter: &str, seconds: i64, kind: EventKind) -> Event {
         Event {
             seq: seconds,
             at: at(seconds),
@@ -70,9 +49,9 @@ mod tests {
             issue: None,
             run: None,
             lock: None,
-            path: Some(path.to_owned()),
+            path: Some("a".to_owned()),
             target: None,
-            detail: json!({ "waited_ms": waited }),
+            detail: json!({ "waiter": waiter }),
         }
     }
 
@@ -83,12 +62,12 @@ mod tests {
     #[test]
     fn waits_are_added_up_and_one_that_goes_on_counts_too() {
         let events = [
-            event(10, EventKind::WaitStarted, None),
-            event(12, EventKind::LockAcquired, None),
-            event(15, EventKind::LockAcquired, Some(5000)),
-            event(20, EventKind::WaitStarted, None),
-            event(26, EventKind::WaitTimedOut, None),
-            event(40, EventKind::WaitStarted, None),
+            event("a", 10, EventKind::WaitStarted),
+            event("a", 12, EventKind::LockAcquired),
+            event("a", 15, EventKind::WaitGranted),
+            event("b", 20, EventKind::WaitStarted),
+            event("b", 26, EventKind::WaitTimedOut),
+            event("c", 40, EventKind::WaitStarted),
         ];
         let seconds = |since, now| waited(&events, at(since), at(now)).as_secs();
         assert_eq!(seconds(0, 50), 5 + 6 + 10);
@@ -99,11 +78,11 @@ mod tests {
     #[test]
     fn waits_of_several_processes_at_once_count_once_and_until_the_last_has_ended() {
         let events = [
-            about("a", 10, EventKind::WaitStarted, None),
-            about("b", 12, EventKind::WaitStarted, None),
-            about("a", 14, EventKind::LockAcquired, Some(4000)),
-            about("b", 20, EventKind::LockAcquired, Some(8000)),
-            about("b", 21, EventKind::LockAcquired, Some(1)),
+            event("a", 10, EventKind::WaitStarted),
+            event("b", 12, EventKind::WaitStarted),
+            event("a", 14, EventKind::WaitGranted),
+            event("b", 20, EventKind::WaitAbandoned),
+            event("b", 21, EventKind::WaitGranted),
         ];
         assert_eq!(waited(&events, at(0), at(50)), Duration::from_secs(10));
     }

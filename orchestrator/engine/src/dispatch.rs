@@ -141,6 +141,7 @@ impl Dispatcher {
                 () = sleep_until(self.next_start), if self.is_waiting_to_start() => {}
                 _ = ticks.tick() => self.on_tick().await,
             }
+            self.take_up().await;
             self.fill();
         }
         self.finish_up().await
@@ -210,7 +211,7 @@ impl Dispatcher {
             News::Claimed(id, claimed) => self.on_claimed(id, claimed).await,
             News::Judged(id, judged) => self.on_judged(&id, judged).await,
             News::Ended(id, ended) => self.on_ended_attempt(&id, ended),
-            News::Unparked(id, awaited, waited) => self.on_unparked(&id, &awaited, waited).await,
+            News::Unparked(id, awaited, waited) => self.on_unparked(&id, &awaited, waited),
             News::Notes(id, notes) => self.on_notes(&id, notes).await,
             News::Health(Ok(contention)) => self.mitigate(&contention),
             // It is looked at again when the next attempt ends.
@@ -277,11 +278,18 @@ impl Dispatcher {
         self.stopping == Stopping::No && self.begun.len() + self.claiming.len() < limit
     }
 
-    /// True if an issue may be given out at this moment.
+    /// True if an issue may be given out at this moment. As many may wait as may work, so that unfinished work stays little.
     fn has_room(&self) -> bool {
         self.may_begin_more()
-            && self.jobs.len() + self.claiming.len() < self.max_agents
+            && self.has_seat()
+            && self.jobs.len() + self.claiming.len() < self.max_agents.saturating_mul(2)
             && !self.feed.is_about_to_answer()
+    }
+
+    /// True if one more agent may work. Those that are parked do not.
+    fn has_seat(&self) -> bool {
+        let working = self.jobs.values().filter(|job| job.parked.is_none()).count();
+        working + self.claiming.len() < self.max_agents
     }
 
     fn is_waiting_to_start(&self) -> bool {

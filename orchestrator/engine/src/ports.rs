@@ -217,6 +217,9 @@ pub trait Ledger: Send + Sync {
     /// Waits until the attempt's agent holds everything it has asked for, or until the other end of `hangup` is closed.
     fn wait_for_asked(&self, attempt: &Attempt, hangup: PipeReader) -> Result<Waited, PortError>;
 
+    /// Everybody who waits, directly or behind others, for something that this agent holds.
+    fn held_up_by(&self, agent: &AgentId) -> Result<Vec<AgentId>, PortError>;
+
     /// True while the agent has its turn to test. Such a command may be silent for long.
     fn is_testing(&self, agent: &AgentId) -> Result<bool, PortError>;
 

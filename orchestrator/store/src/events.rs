@@ -43,6 +43,8 @@ event_kinds! {
     LockTransferred = "lock.transferred",
     LockRefused = "lock.refused",
     WaitStarted = "wait.started",
+    /// It was the waiter's turn.
+    WaitGranted = "wait.granted",
     WaitTimedOut = "wait.timed_out",
     /// The waiting process died.
     WaitAbandoned = "wait.abandoned",

@@ -1,5 +1,6 @@
 //! Processes of this machine: who runs, since when, and who started whom.
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -87,7 +88,13 @@ pub fn session() -> Option<Process> {
 
 /// Sleeps until the process has ended.
 pub fn wait_for_end(owner: &Owner) {
-    crate::wake::sleep_until_end_of(owner);
+    crate::wake::sleep_until_end_of(owner, None);
+}
+
+/// The same, but no longer than until there is something to read from `stop`, or its other end is closed. True if the process
+/// has ended.
+pub fn wait_for_end_until(owner: &Owner, stop: BorrowedFd<'_>) -> bool {
+    crate::wake::sleep_until_end_of(owner, Some(stop)) == crate::wake::Asker::Waits
 }
 
 struct Machine {

@@ -179,6 +179,18 @@ impl View<'_> {
         Ok(None)
     }
 
+    /// Everybody who waits, directly or behind others, for something that `agent` holds.
+    pub(crate) fn held_up_by(&self, agent: &AgentId) -> Result<Vec<AgentId>, Fault> {
+        let queue = self.waiters()?;
+        let mut held_up = Vec::new();
+        for waiter in queue.iter().filter(|waiter| self.is_waiting(waiter)) {
+            if !held_up.contains(waiter.agent()) && self.chain(&queue, waiter.agent(), agent)?.is_some() {
+                held_up.push(waiter.agent().clone());
+            }
+        }
+        Ok(held_up)
+    }
+
     /// Everybody who must act before all of this agent's waits can end. Whoever holds a name never waits for anything, so
     /// waits for names end by themselves and are no part of a circle.
     fn waits_for(&self, queue: &[Waiter], agent: &AgentId) -> Result<Vec<AgentId>, Fault> {
@@ -370,6 +382,10 @@ impl Change<'_> {
         // Until the waiter has learned of it, the lock lives with the waiting process: if that dies, so does the grant.
         let party = Party { owner: waiter.waiting.clone(), ..waiter.request.party.clone() };
         self.grant(&Request { party, ..waiter.request.clone() }, Some(waited))?;
+        // Said in any case: the lock itself may have come by another way, handed over by its holder.
+        let target = wants.first().map(|want| &want.target);
+        let detail = json!({ "waiter": waiter.id, "waited_ms": waited });
+        self.record(EventKind::WaitGranted, &waiter.request.party, target, &detail)?;
         let sql = "UPDATE waiter SET granted_at = ?2, watches = NULL WHERE seq = ?1";
         self.sql.prepare_cached(sql)?.execute(params![waiter.seq, self.now.as_millis()])?;
         self.wake(&waiter.id);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mala_core::{Conflict, Lock, Target};
+use mala_core::{AgentId, Conflict, Lock, Target};
 use rusqlite::params;
 use serde_json::json;
 
@@ -61,6 +61,11 @@ impl Store {
             }
             Err(fault) => self.refuse_circles(request, Err(fault)),
         }
+    }
+
+    /// Everybody who waits, directly or behind others, for something that `agent` holds.
+    pub fn held_up_by(&mut self, agent: &AgentId) -> Result<Vec<AgentId>> {
+        self.read(|view| view.held_up_by(agent))
     }
 
     fn wait_in_queue(

@@ -88,17 +88,19 @@ pub(crate) enum Asker {
     Gone,
 }
 
-/// Sleeps until the process has ended.
-pub(crate) fn sleep_until_end_of(owner: &Owner) {
+/// Sleeps until the process has ended, or until there is something to read from `asker`: then nobody wants to know any more.
+pub(crate) fn sleep_until_end_of(owner: &Owner, asker: Option<BorrowedFd<'_>>) -> Asker {
     while ProcessTable.of(owner) != Life::Dead {
-        match end_of(owner) {
-            Err(()) => return,
-            Ok(Some(handle)) => {
-                let _ = poll(&mut [PollFd::new(handle.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE);
-            }
-            Ok(None) => std::thread::sleep(LOOK_AGAIN),
+        let Ok(ended) = end_of(owner) else { break };
+        let fds = asker.into_iter().chain(ended.as_ref().map(AsFd::as_fd));
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        let look_again = PollTimeout::try_from(LOOK_AGAIN).unwrap_or(PollTimeout::MAX);
+        let _ = poll(&mut fds, if ended.is_some() { PollTimeout::NONE } else { look_again });
+        if asker.is_some() && fds[0].any().unwrap_or(false) {
+            return Asker::Gone;
         }
     }
+    Asker::Waits
 }
 
 /// A handle that becomes readable when the process ends, where there is such a thing. An error means that it has ended

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use mala_agents::install::server;
 use mala_agents::{Client, install};
 use mala_tests::World;
 use serde_json::{Value, json};
@@ -18,10 +19,13 @@ fn set_up(client: Client) -> World {
 
 /// What the doctor says about the client's hooks.
 fn doctor(world: &World, client: Client) -> Value {
+    doctor_on(world, &format!("{client} hooks"))
+}
+
+fn doctor_on(world: &World, name: &str) -> Value {
     let answer: Answer = mala(world, ["doctor", "--json"]).env_remove("CODEX_HOME").output().unwrap().into();
     let checks = answer.json()["checks"].as_array().unwrap().clone();
-    let name = format!("{client} hooks");
-    checks.into_iter().find(|check| check["name"] == *name).expect("the client is looked at")
+    checks.into_iter().find(|check| check["name"] == name).expect("the client is looked at")
 }
 
 /// Writes a file of the user's.
@@ -71,6 +75,24 @@ fn the_doctor_runs_the_very_hook_that_is_set_up() {
         let check = doctor(&world, client);
         assert_eq!(check["status"], "fail", "{check}");
         assert!(check["detail"].as_str().unwrap().contains("/nowhere/mala: not found"), "{check}");
+    }
+}
+
+#[test]
+fn the_doctor_starts_the_very_server_that_is_set_up() {
+    for client in [Client::Claude, Client::Codex, Client::Gemini] {
+        let world = set_up(client);
+        let tools = || doctor_on(&world, &format!("{client} tools"));
+        assert_eq!((&tools()["status"], &tools()["fix"]), (&json!("warn"), &json!("set them up: mala init")));
+        let path = server::path(client).unwrap();
+        for (program, status) in [(MALA, "ok"), ("/nowhere/mala", "fail"), ("true", "fail")] {
+            let existing = fs::read_to_string(world.root().join(path)).ok();
+            let change = server::plan(client, existing.as_deref(), program).unwrap().unwrap();
+            world.write(change.path, &change.text);
+            let check = tools();
+            assert_eq!(check["status"], status, "{check}");
+            assert!(check["detail"].as_str().unwrap().contains(&format!("`{program} mcp`")), "{check}");
+        }
     }
 }
 

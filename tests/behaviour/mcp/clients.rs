@@ -1,7 +1,10 @@
 //! The real agent clients, which start the server themselves, with a model that follows a script.
 
+use std::fs;
 use std::path::Path;
 
+use mala_agents::Client as Kind;
+use mala_agents::install::{self, server};
 use mala_tests::World;
 use mala_tests::clients::{CODE_MODE, Client, Ended, Installed};
 use mala_tests::model::{Model, Reply, Talk, call, javascript, say};
@@ -115,4 +118,66 @@ fn codex_under_enforcement_calls_the_tools_as_its_agent() {
     // Codex hands only a few variables on to its servers.
     let ended = codex(installed, &world, &talk).under(MALA, "bob").run();
     assert_acts_as(&world, &ended, &talk, |agent| agent == "bob");
+}
+
+/// Puts mala's tools into the project's own settings, as `mala init` does.
+fn install_in(world: &World, kind: Kind) {
+    let change = match kind {
+        Kind::Opencode => install::plan(kind, None, MALA).unwrap(),
+        Kind::Claude | Kind::Codex | Kind::Gemini => server::plan(kind, None, MALA).unwrap().unwrap(),
+    };
+    world.write(change.path, &change.text);
+}
+
+#[test]
+fn claude_finds_the_tools_that_init_has_set_up() {
+    let Some(installed) = installed() else { return };
+    let (world, model) = (world(), Model::start());
+    install_in(&world, Kind::Claude);
+    let talk = model.talk(claude_script());
+    let ended = Client::claude(installed, &world, &talk).run();
+    assert_acts_as(&world, &ended, &talk, |agent| agent.starts_with("claude-"));
+}
+
+#[test]
+fn codex_finds_the_tools_that_init_has_set_up_in_a_trusted_project() {
+    let Some(installed) = installed() else { return };
+    let (world, model) = (world(), Model::start());
+    install_in(&world, Kind::Codex);
+    let talk = model.talk(codex_script());
+    let root = world.root().canonicalize().unwrap();
+    let trust = format!(r#"projects={{{}={{trust_level="trusted"}}}}"#, json!(root));
+    let client = Client::codex(installed, &world, &talk).model(CODE_MODE).arg("-c").arg(trust);
+    assert_acts_as(&world, &client.run(), &talk, |agent| agent.starts_with("codex-"));
+}
+
+/// The model was offered mala's tools.
+fn assert_offered(ended: &Ended, talk: &Talk) {
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let tools: Vec<String> = talk.requests().iter().flat_map(mala_tests::model::Request::tools).collect();
+    let is_offered = |name: &str| tools.iter().any(|tool| tool.contains("mala") && tool.ends_with(name));
+    assert!(is_offered("lock_acquire") && is_offered("issue_note"), "{tools:?}");
+}
+
+#[test]
+fn gemini_finds_the_tools_that_init_has_set_up_in_a_trusted_folder() {
+    let Some(installed) = installed() else { return };
+    let (world, model) = (world(), Model::start());
+    install_in(&world, Kind::Gemini);
+    let talk = model.talk([say("done")]);
+    let client = Client::gemini(installed, &world, &talk);
+    let trusted = json!({ world.root().to_str().unwrap(): "TRUST_FOLDER" });
+    fs::create_dir_all(client.home().join(".gemini")).unwrap();
+    fs::write(client.home().join(".gemini/trustedFolders.json"), trusted.to_string()).unwrap();
+    assert_offered(&client.run(), &talk);
+}
+
+#[test]
+fn opencode_finds_the_tools_that_its_plugin_brings() {
+    let Some(installed) = installed() else { return };
+    let Some(program) = installed.opencode_or_skip() else { return };
+    let (world, model) = (world(), Model::start());
+    install_in(&world, Kind::Opencode);
+    let talk = model.talk([say("done")]);
+    assert_offered(&Client::opencode(program, &world, &talk).run(), &talk);
 }

@@ -21,10 +21,15 @@ fn claude(script: &str, limit: &str) -> Batch {
     batch
 }
 
+/// Runs it, but not for ever if the limit does not hold.
+fn run(batch: &Batch) -> Run {
+    batch.run(&["--timeout", "1m"])
+}
+
 #[test]
 fn a_silent_agent_is_handed_over() {
     let batch = batch("echo half > half.txt; sleep 600", "idle = \"1s\"");
-    let run = batch.run(&[]);
+    let run = run(&batch);
     assert_eq!((handed_over(&run).as_str(), batch.dirt().as_str()), ("it was silent for more than 1s", ""));
     batch.assert_nothing_left();
 }
@@ -32,7 +37,7 @@ fn a_silent_agent_is_handed_over() {
 #[test]
 fn an_agent_that_takes_too_long_is_handed_over() {
     let batch = batch("while :; do echo busy; sleep 0.1; done", "idle = \"30s\"\ntotal = \"2s\"");
-    assert_eq!(handed_over(&batch.run(&[])), "it worked for more than 2s");
+    assert_eq!(handed_over(&run(&batch)), "it worked for more than 2s");
 }
 
 #[test]
@@ -89,7 +94,8 @@ fn a_silent_session_is_told_once_to_go_on_and_then_handed_over() {
         "idle = \"1s\"",
     );
     let out = batch.outside("calls");
-    let run = Run::of(batch.command(&[]).env("OUT", &out).stdout(Stdio::piped()).spawn().unwrap());
+    let run =
+        Run::of(batch.command(&["--timeout", "1m"]).env("OUT", &out).stdout(Stdio::piped()).spawn().unwrap());
     assert_eq!((run.issues("nudged"), run.issues("started").len()), (vec!["bd-1"], 2), "{run:?}");
     assert_eq!(handed_over(&run), "it was silent for more than 1s");
     let calls = std::fs::read_to_string(out).unwrap();
@@ -133,9 +139,9 @@ fn while_a_client_is_told_to_slow_down_nobody_else_begins_with_it() {
 #[test]
 fn an_agent_that_takes_too_many_turns_or_too_much_money_is_handed_over() {
     let turns = claude("for i in 1 2 3 4 5; do say $i working; sleep 0.3; done; sleep 600", "turns = 3");
-    assert_eq!(handed_over(&turns.run(&[])), "it took more than 3 turns");
+    assert_eq!(handed_over(&run(&turns)), "it took more than 3 turns");
     let money = claude("say 1 working; cost 2.5 false done; sleep 600", "cost = 2.0");
-    assert_eq!(handed_over(&money.run(&[])), "it cost $2.50, more than $2.00");
+    assert_eq!(handed_over(&run(&money)), "it cost $2.50, more than $2.00");
 }
 
 #[test]

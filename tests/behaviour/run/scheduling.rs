@@ -126,7 +126,7 @@ fn two_runs_in_one_checkout_are_one_too_many() {
     let sign = batch.outside("sign");
     let first = batch.command(&[]).env("OUT", &sign).stdout(Stdio::piped()).spawn().unwrap();
     eventually("the first has begun", || sign.exists());
-    let second = batch.run(&[]);
+    let second = batch.run(&["--timeout", "10s"]);
     assert_eq!(second.code, 1, "{second:?}");
     assert!(
         second.err.contains("is already at work here") && second.err.contains(&first.id().to_string()),

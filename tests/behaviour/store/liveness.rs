@@ -1,5 +1,10 @@
 //! A lock lives and dies with its owner's process.
 
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::thread;
+
 use mala_core::Owner;
 use mala_store::{Party, Standing, process};
 use mala_tests::ask::ask_as;
@@ -114,4 +119,21 @@ fn locks_live_with_the_owner_that_was_named_not_with_the_process_that_asked() {
     assert_eq!(store.held(), ["ann: a"]);
     session.kill();
     assert!(store.held().is_empty());
+}
+
+#[test]
+fn whoever_watches_a_process_hears_of_its_end_and_can_be_told_to_stop() {
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    let owner = process::Process::find(child.id()).unwrap().owner();
+    let watch = |owner: Owner| {
+        let (stopped, stop) = io::pipe().unwrap();
+        (stop, thread::spawn(move || process::wait_for_end_until(&owner, stopped.as_fd())))
+    };
+    let (mut stop, watching) = watch(owner.clone());
+    stop.write_all(&[0]).unwrap();
+    assert!(!watching.join().unwrap(), "the process goes on");
+    let (_stop, watching) = watch(owner);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(watching.join().unwrap(), "it has ended");
 }

@@ -1,6 +1,7 @@
 mod hooks;
 mod programs;
 mod switches;
+mod tools;
 
 use std::io::{self, Write};
 use std::process::Command;
@@ -60,6 +61,7 @@ pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, 
             checks.push(check_store(&scope));
             checks.push(hooks::git(&scope));
             checks.extend(hooks::clients(&scope));
+            checks.extend(tools::clients(&scope));
         }
         Err(error) => {
             checks.push(Check::fail("checkout", error));

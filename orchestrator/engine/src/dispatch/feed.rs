@@ -90,11 +90,10 @@ impl Dispatcher {
 
     /// Looks for new work from time to time, while there is nobody to give it to or nothing to give.
     pub(super) fn poll_if_due(&mut self) {
-        let has_room = self.jobs.len() + self.claiming.len() < self.max_agents;
         let is_worth_it =
             self.options.watch || (self.queue.held_back().next().is_some() && !self.jobs.is_empty());
         let is_due = self.feed.asked_at.is_none_or(|asked| asked.elapsed() >= self.options.poll);
-        if has_room && is_worth_it && is_due && self.may_begin_more() {
+        if self.has_seat() && is_worth_it && is_due && self.may_begin_more() {
             self.queue.release_held_back();
             self.ask_for_issues();
         }

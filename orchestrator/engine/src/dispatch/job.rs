@@ -42,8 +42,10 @@ pub(super) struct Job {
     pub(super) continuation: Option<Continuation>,
     /// Pauses in a row for which the client did not say how long they last.
     pub(super) pauses: u32,
-    /// Set while it waits for files that it asked for.
+    /// Set while it waits for files that it asked for, and then for its turn to go on.
     pub(super) parked: Option<Parked>,
+    /// Its last process was put off although it waited for nothing.
+    pub(super) is_put_off_for_nothing: bool,
     /// The last such wait has brought nothing.
     pub(super) waited_in_vain: bool,
     /// Set once the attempt must end, with the reason: it gets no further round.
@@ -119,6 +121,7 @@ impl Job {
             continuation: None,
             pauses: 0,
             parked: None,
+            is_put_off_for_nothing: false,
             waited_in_vain: false,
             last_call: None,
             is_torn: false,

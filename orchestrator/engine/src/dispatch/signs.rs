@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mala_agents::stream::{Limited, Progress, Usage};
+use mala_agents::stream::{Limited, Progress, Terminal, Usage};
 use mala_core::{IssueId, Timestamp};
 use tokio::time::Instant;
 
@@ -95,12 +95,15 @@ impl Dispatcher {
         self.check_budget();
         let Some(job) = self.jobs.get_mut(id) else { return };
         let nudge = job.nudge.take();
+        let is_put_off = ended.report.terminal.as_ref().is_some_and(Terminal::is_put_off);
+        job.is_put_off_for_nothing &= is_put_off;
         if job.last_call.is_some() || self.stopping != Stopping::No {
             return self.ask_gate(id).await;
         }
         match (&ended.report.limited, nudge) {
             (Some(limited), _) => self.pause(id, limited),
             (None, Some(why)) => self.launch(id, Purpose::GoOn { why }).await,
+            (None, None) if is_put_off && self.put_off(id).await => {}
             (None, None) => self.ask_gate(id).await,
         }
     }
@@ -165,6 +168,7 @@ impl Dispatcher {
             self.end_pause(&id, now).await;
             self.look_for_answer(&id).await;
         }
+        self.look_who_waits_for_due().await;
         self.wake_rested();
         self.poll_if_due();
     }
