@@ -188,14 +188,10 @@ fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Option<Evidenc
     loop {
         let mut newest = None;
         EvidenceLog::of(scope)
-            .search(
-                Of::Agent(&who.agent),
-                |_| ControlFlow::Continue(true),
-                |evidence| {
-                    newest = Some(evidence);
-                    ControlFlow::Break(())
-                },
-            )
+            .search(Of::Agent(&who.agent), |evidence| {
+                newest = Some(evidence);
+                ControlFlow::Break(())
+            })
             .map_err(CliError::failed)?;
         match newest {
             Some(evidence) if evidence.started_at >= since => return Ok(Some(evidence)),

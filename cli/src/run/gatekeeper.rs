@@ -131,7 +131,7 @@ impl StoreGate {
             newest = Some(record);
             ControlFlow::Break(())
         };
-        log.search(Of::Agent(&attempt.agent), |_| ControlFlow::Continue(true), found).ok()?;
+        log.search(Of::Agent(&attempt.agent), found).ok()?;
         let record = newest.filter(|record| record.exit_code != Some(0))?;
         tail(Path::new(&record.output_log?))
     }

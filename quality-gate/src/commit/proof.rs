@@ -21,16 +21,13 @@ pub(super) fn of(
 ) -> Result<Vec<EvidenceId>, ChainError> {
     let mut seen = 0;
     let mut found: Vec<Evidence> = Vec::new();
-    let wanted = |_: &crate::evidence::Head| {
-        seen += 1;
-        if seen > LOOK_BACK { ControlFlow::Break(()) } else { ControlFlow::Continue(true) }
-    };
-    log.search(Of::Agent(agent), wanted, |evidence| {
+    log.search(Of::Agent(agent), |evidence| {
         let is_known = found.iter().any(|known| known.argv == evidence.argv);
         if !is_known && evidence.has_passed() && saw(&evidence, changes) {
             found.push(evidence);
         }
-        ControlFlow::Continue(())
+        seen += 1;
+        if seen == LOOK_BACK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(found.into_iter().rev().map(|evidence| evidence.id).collect())
 }

@@ -4,11 +4,16 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use mala_core::{AgentId, Scope};
-use mala_logs::chain::{ChainError, ChainReader, ChainWriter, Link, Order, Verified, verify};
+use mala_logs::chain::{ChainError, ChainLine, ChainReader, ChainWriter, Link, Order, Verified, verify};
 use memchr::memmem;
 use serde::Deserialize;
 
 use super::record::Evidence;
+use crate::Oid;
+
+/// What stands before and after the long part of a record. Within a text, JSON would put a backslash before the quotes.
+const FILES: &[u8] = b",\"files\":{";
+const AFTER: &[u8] = b"},\"after\":{";
 
 /// `<state>/evidence/evidence.jsonl`.
 #[derive(Debug, Clone)]
@@ -32,6 +37,36 @@ pub struct Head {
     pub agent: String,
     pub argv: Vec<String>,
     pub ended_at: String,
+    /// The commit it ran on.
+    #[serde(rename = "head", default)]
+    pub commit: Option<Oid>,
+}
+
+/// A record of which only the head has been decoded.
+#[derive(Debug)]
+pub struct Sighting<'a> {
+    pub head: Head,
+    line: ChainLine<'a>,
+}
+
+impl<'a> Sighting<'a> {
+    fn of(line: ChainLine<'a>) -> Result<Self, ChainError> {
+        let start = memmem::find(line.bytes(), FILES).map(|at| [&line.bytes()[..at], b"}"].concat());
+        let head = start.and_then(|start| serde_json::from_slice(&start).ok());
+        Ok(Self { head: head.map_or_else(|| line.decode(), Ok)?, line })
+    }
+
+    pub fn evidence(&self) -> Result<Evidence, ChainError> {
+        self.line.decode()
+    }
+
+    /// The members of `files`, as they are written; nothing if the record has another form than mala gives it.
+    pub(crate) fn files(&self) -> Option<&'a [u8]> {
+        let bytes = self.line.bytes();
+        let begin = memmem::find(bytes, FILES)? + FILES.len();
+        let length = memmem::find(&bytes[begin..], AFTER)?;
+        Some(&bytes[begin..begin + length])
+    }
 }
 
 impl EvidenceLog {
@@ -53,13 +88,21 @@ impl EvidenceLog {
         verify(&self.path)
     }
 
-    /// The records, the newest first, of those whose head `wanted` agrees to. It may also end the search.
+    /// The records, the newest first, until one of them ends the search.
     pub fn search(
         &self,
         of: Of<'_>,
-        mut wanted: impl FnMut(&Head) -> ControlFlow<(), bool>,
         mut found: impl FnMut(Evidence) -> ControlFlow<()>,
     ) -> Result<(), ChainError> {
+        self.sift(of, |sighting| Ok(found(sighting.evidence()?)))
+    }
+
+    /// As [`Self::search`], for whoever need not see all of every record.
+    pub fn sift<E: From<ChainError>>(
+        &self,
+        of: Of<'_>,
+        mut seen: impl FnMut(&Sighting<'_>) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
         let needle = of.needle();
         let finder = memmem::Finder::new(&needle);
         let mut lines = ChainReader::open(&self.path)?.lines(Order::NewestFirst);
@@ -67,18 +110,9 @@ impl EvidenceLog {
             if finder.find(line.bytes()).is_none() {
                 continue;
             }
-            let head: Head = line.decode()?;
-            if !of.includes(&head) {
-                continue;
-            }
-            match wanted(&head) {
-                ControlFlow::Break(()) => break,
-                ControlFlow::Continue(false) => {}
-                ControlFlow::Continue(true) => {
-                    if found(line.decode()?).is_break() {
-                        break;
-                    }
-                }
+            let sighting = Sighting::of(line)?;
+            if of.includes(&sighting.head) && seen(&sighting)?.is_break() {
+                break;
             }
         }
         Ok(())

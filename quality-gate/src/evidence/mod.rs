@@ -8,7 +8,7 @@ mod log;
 mod record;
 mod recording;
 
-pub use self::log::{EvidenceLog, Head, Of};
+pub use self::log::{EvidenceLog, Head, Of, Sighting};
 pub use self::record::{Evidence, EvidenceId, Strength, Who};
 pub use self::recording::{Ended, EvidenceError, Launch, Place, Recording};
 

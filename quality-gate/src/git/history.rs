@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mala_core::Timestamp;
 
-use super::{GitError, Oid, Repo, nul_parts};
+use super::{Call, GitError, Oid, Repo, nul_parts};
 use crate::RepoPath;
 
 /// One commit.
@@ -36,14 +36,22 @@ pub struct TreeEntry {
 
 impl Repo {
     pub fn commit(&self, id: &Oid) -> Result<Commit, GitError> {
-        let format = "--format=%H%x00%T%x00%P%x00%ct%x00%B";
-        let output = self
-            .git("rev-list")
-            .args(["--max-count=1", "--no-commit-header", "--encoding=UTF-8", format])
-            .arg(id)
-            .arg("--")
-            .output()?;
-        parse_commit(&output).ok_or_else(|| GitError::answer("rev-list", &output))
+        let output = self.git("rev-list").arg("--max-count=1").args(WHOLE).arg(id).arg("--").output()?;
+        let mut commits = parse_commits(&output)?;
+        commits.pop().ok_or_else(|| GitError::answer("rev-list", &output))
+    }
+
+    /// The line of first parents that ends in `tip`, the newest first, without what `before` has.
+    pub fn first_parents(
+        &self,
+        tip: &Oid,
+        before: Option<&Oid>,
+        longest: usize,
+    ) -> Result<Vec<Commit>, GitError> {
+        let count = format!("--max-count={longest}");
+        let call = self.git("rev-list").args(["--first-parent", &count]).args(WHOLE).arg(tip);
+        let call = before.map(|before| format!("^{before}")).into_iter().fold(call, Call::arg);
+        parse_commits(&call.arg("--").output()?)
     }
 
     /// What the commit changes against its first parent, so a merge is answerable for all it brings in.
@@ -99,8 +107,8 @@ impl Repo {
         )
     }
 
-    /// True if some branch, local or remote, or `HEAD` leads to `commit`.
-    pub fn is_on_a_branch(&self, commit: &Oid) -> Result<bool, GitError> {
+    /// True if some branch, local or remote, or `head` leads to `commit`.
+    pub(crate) fn is_on_a_branch(&self, commit: &Oid, head: Option<&Oid>) -> Result<bool, GitError> {
         let contains = format!("--contains={commit}");
         let found = self
             .git("for-each-ref")
@@ -109,12 +117,13 @@ impl Repo {
         if !found.is_empty() {
             return Ok(true);
         }
-        match self.resolve("HEAD")? {
-            Some(head) => self.is_ancestor(commit, &head),
-            None => Ok(false),
-        }
+        head.map_or(Ok(false), |head| self.is_ancestor(commit, head))
     }
 }
+
+/// Everything that [`parse_commits`] reads.
+const WHOLE: &[&str] =
+    &["--no-commit-header", "--encoding=UTF-8", "--format=%H%x00%T%x00%P%x00%ct%x00%B%x00"];
 
 const RAW: &[&str] = &["-r", "-z", "--no-renames", "--ignore-submodules=none"];
 
@@ -123,9 +132,19 @@ fn oids(output: &[u8]) -> Result<Vec<Oid>, GitError> {
     lines.map(|line| Oid::from_bytes(line).ok_or_else(|| GitError::answer("rev-list", line))).collect()
 }
 
-fn parse_commit(output: &[u8]) -> Option<Commit> {
-    let mut fields = output.splitn(5, |byte| *byte == 0);
-    let id = Oid::from_bytes(fields.next()?)?;
+fn parse_commits(output: &[u8]) -> Result<Vec<Commit>, GitError> {
+    let mut fields = output.split(|byte| *byte == 0).peekable();
+    let mut commits = Vec::new();
+    // Git ends each one with a line break.
+    while fields.peek().is_some_and(|field| !field.trim_ascii().is_empty()) {
+        let commit = parse_commit(&mut fields);
+        commits.push(commit.ok_or_else(|| GitError::answer("rev-list", output))?);
+    }
+    Ok(commits)
+}
+
+fn parse_commit<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> Option<Commit> {
+    let id = Oid::from_bytes(fields.next()?.trim_ascii_start())?;
     let tree = Oid::from_bytes(fields.next()?)?;
     let parents = fields.next()?.split(|byte| *byte == b' ').filter(|parent| !parent.is_empty());
     let parents = parents.map(Oid::from_bytes).collect::<Option<_>>()?;

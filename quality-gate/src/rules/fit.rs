@@ -6,7 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use memchr::memmem::Finder;
+
 use super::Foreign;
+use crate::evidence::Sighting;
 use crate::git::{Commit, Content, FileChange};
 use crate::{Evidence, GitError, Oid, Repo, RepoPath};
 
@@ -31,6 +34,8 @@ pub(super) struct Committed<'a> {
     repo: &'a Repo,
     commit: &'a Commit,
     changes: BTreeMap<&'a RepoPath, Content>,
+    /// How a record says that it ran on each of the changes, in the same order.
+    written: Vec<Finder<'static>>,
     /// The last commit of the branch, which may hold what was committed later.
     tip: Option<Oid>,
     /// What other commits hold at the changed paths.
@@ -42,17 +47,36 @@ impl<'a> Committed<'a> {
         repo: &'a Repo,
         commit: &'a Commit,
         changes: &'a [FileChange],
+        head: Option<Oid>,
     ) -> Result<Self, GitError> {
         let content = |change: &'a FileChange| match &change.after {
             Some(entry) => Content::Object(entry.oid.clone()),
             None => Content::Absent,
         };
-        let changes = changes.iter().map(|change| (&change.path, content(change))).collect();
-        let tip = match repo.resolve("HEAD")? {
+        let changes: BTreeMap<_, _> = changes.iter().map(|change| (&change.path, content(change))).collect();
+        let written = changes.iter().map(|(path, content)| Finder::new(&member(path, content)).into_owned());
+        let written = written.collect();
+        let tip = match head {
             Some(head) if head != commit.id && repo.is_ancestor(&commit.id, &head)? => Some(head),
             _ => None,
         };
-        Ok(Self { repo, commit, changes, tip, known: HashMap::new() })
+        Ok(Self { repo, commit, changes, written, tip, known: HashMap::new() })
+    }
+
+    /// False if the record certainly does not fit, as its bytes say without being decoded.
+    pub(super) fn can_fit(&mut self, sighting: &Sighting<'_>) -> Result<bool, GitError> {
+        let Some(mut rest) = sighting.files() else { return Ok(true) };
+        let head = sighting.head.commit.as_ref();
+        self.learn(head)?;
+        for ((path, committed), written) in self.changes.iter().zip(&self.written) {
+            match find_member(rest, written) {
+                // The members of a record are in order too.
+                Some(at) => rest = &rest[at + written.needle().len()..],
+                None if self.in_commit(head, path) == *committed => {}
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     pub(super) fn compare(&mut self, evidence: &Evidence, foreign: Foreign) -> Result<Fit, GitError> {
@@ -121,8 +145,13 @@ impl<'a> Committed<'a> {
     fn at_start(&self, evidence: &Evidence, path: &RepoPath) -> Content {
         match evidence.files.get(path) {
             Some(content) => content.clone(),
-            None => object(evidence.head.as_ref().and_then(|head| self.known.get(head)?.get(path))),
+            None => self.in_commit(evidence.head.as_ref(), path),
         }
+    }
+
+    /// What a commit that has been learnt holds at a changed path.
+    fn in_commit(&self, commit: Option<&Oid>, path: &RepoPath) -> Content {
+        object(commit.and_then(|commit| self.known.get(commit)?.get(path)))
     }
 
     fn learn(&mut self, head: Option<&Oid>) -> Result<(), GitError> {
@@ -134,6 +163,17 @@ impl<'a> Committed<'a> {
         }
         Ok(())
     }
+}
+
+/// One member of `files` as it stands in a record, without what separates it from the others.
+fn member(path: &RepoPath, content: &Content) -> Vec<u8> {
+    let object = serde_json::to_vec(&BTreeMap::from([(path, content)])).expect("text becomes JSON");
+    object[1..object.len() - 1].to_vec()
+}
+
+/// Where a member begins. A longer name may end like the one that is looked for, after an escaped quote.
+fn find_member(members: &[u8], written: &Finder<'_>) -> Option<usize> {
+    written.find_iter(members).find(|at| at.checked_sub(1).is_none_or(|before| members[before] != b'\\'))
 }
 
 fn object(oid: Option<&Oid>) -> Content {

@@ -11,8 +11,11 @@ mod required;
 mod token;
 mod without_code;
 
+use std::panic::resume_unwind;
+use std::thread;
+
 use mala_core::{AgentId, CommandPattern, IssueId, Pattern, Timestamp};
-use mala_logs::chain::ChainError;
+use mala_logs::chain::{ChainError, Verified};
 use thiserror::Error;
 
 pub use self::outcome::{Kind as OutcomeKind, MARKER, Outcome};
@@ -125,8 +128,7 @@ pub fn check(
     let checks = match (&candidate.commit, outcome) {
         (Some(id), outcome) => {
             let commit = repo.commit(id)?;
-            let judge = Judge { repo, ownership, records, rules, candidate };
-            judge.commit(&commit, outcome.as_ref())?
+            Judge { repo, ownership, records, rules, candidate }.commit(&commit, outcome.as_ref())?
         }
         (None, Some(outcome)) => {
             Judge { repo, ownership, records, rules, candidate }.without_code(&outcome)?
@@ -155,10 +157,33 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// The log is verified beside all that git has to be asked.
     fn commit(&self, commit: &Commit, outcome: Option<&Outcome>) -> Result<Vec<Check>, GateError> {
+        thread::scope(|scope| {
+            let is_needed = outcome.is_none() && !self.rules.required.is_empty();
+            let log = self.records.log;
+            let verifying = is_needed.then(|| scope.spawn(|| log.verify()));
+            let verified = || match verifying {
+                Some(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                None => log.verify(),
+            };
+            self.judge_commit(commit, outcome, verified)
+        })
+    }
+
+    fn judge_commit(
+        &self,
+        commit: &Commit,
+        outcome: Option<&Outcome>,
+        verified: impl FnOnce() -> Result<Verified, ChainError>,
+    ) -> Result<Vec<Check>, GateError> {
         let changes = self.repo.changes_of(commit)?;
-        let mut checks =
-            vec![self.issue_id(commit), self.newer_than_claim(commit)?, self.on_a_branch(commit)?];
+        let head = self.repo.resolve("HEAD")?;
+        let mut checks = vec![
+            self.issue_id(commit),
+            self.newer_than_claim(commit)?,
+            self.on_a_branch(commit, head.as_ref())?,
+        ];
         checks.push(self.files_owned(&changes)?);
         match outcome {
             Some(outcome) if outcome.kind == OutcomeKind::DocsOnly => {
@@ -174,14 +199,8 @@ impl Judge<'_> {
                 ),
             )),
             None => {
-                let committed = Committed::new(self.repo, commit, &changes)?;
-                checks.extend(required::check(
-                    self.repo,
-                    self.records,
-                    self.rules,
-                    self.candidate,
-                    committed,
-                )?);
+                let committed = Committed::new(self.repo, commit, &changes, head)?;
+                checks.extend(required::check(self, committed, verified)?);
             }
         }
         checks.push(self.clean_status()?);
@@ -210,8 +229,9 @@ impl Judge<'_> {
         const NAME: &str = "newer-than-claim";
         let commit_again = "commit your own work with `mala commit`";
         if let Some(head) = &self.candidate.claimed_head {
-            let is_old = self.repo.is_ancestor(&commit.id, head)?;
-            let builds_on_it = !is_old && self.repo.is_ancestor(head, &commit.id)?;
+            let is_next = commit.parents.contains(head);
+            let is_old = !is_next && self.repo.is_ancestor(&commit.id, head)?;
+            let builds_on_it = is_next || (!is_old && self.repo.is_ancestor(head, &commit.id)?);
             return Ok(match (is_old, builds_on_it) {
                 (false, true) => Check::pass(NAME, format!("it builds on {}", head.short())),
                 (true, _) => Check::fail(
@@ -243,9 +263,9 @@ impl Judge<'_> {
         })
     }
 
-    fn on_a_branch(&self, commit: &Commit) -> Result<Check, GateError> {
+    fn on_a_branch(&self, commit: &Commit, head: Option<&Oid>) -> Result<Check, GateError> {
         const NAME: &str = "on-a-branch";
-        Ok(if self.repo.is_on_a_branch(&commit.id)? {
+        Ok(if head == Some(&commit.id) || self.repo.is_on_a_branch(&commit.id, head)? {
             Check::pass(NAME, "a branch leads to it")
         } else {
             Check::fail(

@@ -6,12 +6,12 @@
 use std::ops::ControlFlow;
 
 use mala_core::{AgentId, CommandPattern, Timestamp};
-use mala_logs::chain::ChainError;
+use mala_logs::chain::{ChainError, Verified};
 
 use super::command::{self, Lacking};
 use super::fit::{Committed, Fit};
-use super::{Candidate, GateError, Records, Rules};
-use crate::evidence::{Of, Strength};
+use super::{Candidate, GateError, Judge, Records, Rules};
+use crate::evidence::{Of, Sighting, Strength};
 use crate::verdict::{Check, list};
 use crate::{Evidence, EvidenceId, GitError, Repo, RepoPath, serial};
 
@@ -48,20 +48,21 @@ enum Why {
 }
 
 /// The checks of all required commands, and what they say about others' edits.
+///
+/// Nothing is read from the log before it has been `verified` as a whole.
 pub(super) fn check(
-    repo: &Repo,
-    records: &Records<'_>,
-    rules: &Rules,
-    candidate: &Candidate,
+    judge: &Judge<'_>,
     committed: Committed<'_>,
+    verified: impl FnOnce() -> Result<Verified, ChainError>,
 ) -> Result<Vec<Check>, GateError> {
+    let Judge { repo, records, rules, candidate, .. } = *judge;
     if rules.required.is_empty() {
         return Ok(vec![Check::skipped(
             NAME,
             "no command is required: name some in [validate] of mala.toml",
         )]);
     }
-    if let Err(broken) = records.log.verify() {
+    if let Err(broken) = verified() {
         return match broken {
             ChainError::Broken(broken) => Ok(vec![Check::fail(
                 "evidence-log",
@@ -72,7 +73,7 @@ pub(super) fn check(
             other => Err(other.into()),
         };
     }
-    let mut search = Search { repo, rules, candidate, committed, cases: Vec::new(), failure: None };
+    let mut search = Search { repo, rules, candidate, committed, cases: Vec::new() };
     search.cases =
         rules.required.iter().map(|pattern| Case { pattern, decision: None, miss: None }).collect();
     search.run(records)?;
@@ -90,7 +91,6 @@ struct Search<'a> {
     candidate: &'a Candidate,
     committed: Committed<'a>,
     cases: Vec<Case<'a>>,
-    failure: Option<GitError>,
 }
 
 impl Search<'_> {
@@ -108,45 +108,52 @@ impl Search<'_> {
         // Weaker evidence counts only where there is no better.
         for evidence in records.transcripts {
             if agent.as_ref().is_none_or(|agent| *agent == evidence.agent)
-                && self.consider(evidence).is_break()
+                && self.consider(evidence)?.is_break()
             {
                 break;
             }
         }
-        self.failure.take().map_or(Ok(()), |failure| Err(failure.into()))
-    }
-
-    fn scan(&mut self, records: &Records<'_>, of: Of<'_>) -> Result<(), GateError> {
-        let claimed_at = self.candidate.claimed_at;
-        let patterns: Vec<CommandPattern> = self.rules.required.clone();
-        let mut has_met_claim = false;
-        let wanted = |head: &crate::evidence::Head| {
-            let is_required = patterns.iter().any(|pattern| pattern.matches(&head.argv));
-            // One record from before the claim is looked at, to be able to say so.
-            if has_met_claim {
-                return ControlFlow::Break(());
-            }
-            has_met_claim = is_required && is_before(&head.ended_at, claimed_at);
-            ControlFlow::Continue(is_required)
-        };
-        records.log.search(of, wanted, |evidence| self.consider(&evidence))?;
         Ok(())
     }
 
+    fn scan(&mut self, records: &Records<'_>, of: Of<'_>) -> Result<(), GateError> {
+        let mut has_met_claim = false;
+        records.log.sift(of, |sighting| {
+            // One record from before the claim is looked at, to be able to say so.
+            if has_met_claim {
+                return Ok(ControlFlow::Break(()));
+            }
+            let head = &sighting.head;
+            let is_required = self.rules.required.iter().any(|pattern| pattern.matches(&head.argv));
+            has_met_claim = is_required && is_before(&head.ended_at, self.candidate.claimed_at);
+            if is_required && self.can_tell_something(sighting)? {
+                return self.consider(&sighting.evidence()?);
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    /// True if the record could decide, or explain why nothing does. Long logs are mostly of records that do neither.
+    fn can_tell_something(&mut self, sighting: &Sighting<'_>) -> Result<bool, GateError> {
+        let is_open = |case: &&Case<'_>| case.decision.is_none() && case.pattern.matches(&sighting.head.argv);
+        let mut open = self.cases.iter().filter(is_open).peekable();
+        if open.peek().is_none() {
+            return Ok(false);
+        }
+        Ok(open.any(|case| case.miss.is_none()) || self.committed.can_fit(sighting)?)
+    }
+
     /// Looks at one record; breaks off when everything is decided.
-    fn consider(&mut self, evidence: &Evidence) -> ControlFlow<()> {
+    fn consider(&mut self, evidence: &Evidence) -> Result<ControlFlow<()>, GateError> {
         for at in 0..self.cases.len() {
-            if self.cases[at].decision.is_none()
-                && let Err(failure) = self.judge(at, evidence)
-            {
-                self.failure = Some(failure);
-                return ControlFlow::Break(());
+            if self.cases[at].decision.is_none() {
+                self.judge(at, evidence)?;
             }
         }
-        match self.cases.iter().all(|case| case.decision.is_some()) {
+        Ok(match self.cases.iter().all(|case| case.decision.is_some()) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
-        }
+        })
     }
 
     fn judge(&mut self, at: usize, evidence: &Evidence) -> Result<(), GitError> {
@@ -220,10 +227,12 @@ impl Case<'_> {
     fn somebody_else(&self, records: &Records<'_>) -> Result<Option<AgentId>, GateError> {
         let word = program(self.pattern);
         let mut other = None;
-        let wanted = |head: &crate::evidence::Head| ControlFlow::Continue(self.pattern.matches(&head.argv));
-        records.log.search(Of::Anyone { word: &word }, wanted, |evidence| {
-            other = Some(evidence.agent);
-            ControlFlow::Break(())
+        records.log.sift(Of::Anyone { word: &word }, |sighting| {
+            if !self.pattern.matches(&sighting.head.argv) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            other = Some(sighting.evidence()?.agent);
+            Ok::<_, GateError>(ControlFlow::Break(()))
         })?;
         Ok(other)
     }

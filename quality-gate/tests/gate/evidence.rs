@@ -53,7 +53,7 @@ fn all_records(repo: &Repo, name: &str) -> Vec<Evidence> {
         ControlFlow::Continue(())
     };
     let log = EvidenceLog::of(repo.scope());
-    log.search(Of::Agent(&agent(name)), |_| ControlFlow::Continue(true), keep).unwrap();
+    log.search(Of::Agent(&agent(name)), keep).unwrap();
     found
 }
 

@@ -174,6 +174,26 @@ fn a_graft_does_not_change_a_commits_parents() {
 }
 
 #[test]
+fn the_line_of_first_parents_is_read_at_once() {
+    let w = World::new();
+    let first = w.head();
+    w.git(&["commit", "-q", "--allow-empty", "--allow-empty-message", "-m", ""]);
+    w.git(&["switch", "-q", "-c", "aside"]);
+    w.git(&["commit", "-q", "--allow-empty", "-m", "aside"]);
+    w.git(&["switch", "-q", "main"]);
+    w.git(&["merge", "-q", "--no-ff", "-m", "merged\n\nwith a body", "aside"]);
+    let line = |before: Option<&Oid>, longest| w.repo().first_parents(&w.head(), before, longest).unwrap();
+    let messages = |before, longest| {
+        line(before, longest).into_iter().map(|commit| commit.message.trim().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(messages(None, 10), ["merged\n\nwith a body", "", "first"]);
+    assert_eq!(messages(None, 2), ["merged\n\nwith a body", ""]);
+    assert_eq!(messages(Some(&first), 10), ["merged\n\nwith a body", ""]);
+    assert_eq!(line(None, 1), [w.repo().commit(&w.head()).unwrap()]);
+    assert_eq!(line(None, 1)[0].parents.len(), 2);
+}
+
+#[test]
 fn the_head_is_a_branch_an_unborn_one_or_a_commit() {
     let w = World::empty();
     assert_eq!(w.repo().head().unwrap(), Head::Branch { name: "refs/heads/main".into(), at: None });

@@ -207,16 +207,11 @@ fn newest(
     let Some(head) = repo.resolve("HEAD")? else { return Ok(None) };
     let Some(issue) = issue else { return Ok(Some(head)) };
     let claimed = claim.and_then(|claim| claim.head.as_ref());
-    let mut next = Some(head.clone());
-    for _ in 0..LOOK_BACK {
-        let Some(id) = next.filter(|id| Some(id) != claimed) else { break };
-        let commit = repo.commit(&id)?;
-        if pattern.names(&commit.message, issue) {
-            return Ok(Some(id));
-        }
-        next = commit.parents.first().cloned();
-    }
-    Ok(claim.is_none().then_some(head))
+    let naming = repo
+        .first_parents(&head, claimed, LOOK_BACK)?
+        .into_iter()
+        .find(|commit| pattern.names(&commit.message, issue));
+    Ok(naming.map(|commit| commit.id).or_else(|| claim.is_none().then_some(head)))
 }
 
 /// The name of the check below.

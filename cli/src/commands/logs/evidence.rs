@@ -65,7 +65,7 @@ fn search(
     found: impl FnMut(Evidence) -> ControlFlow<()>,
 ) -> Result<(), CliError> {
     let of = agent.map_or(Of::Anyone { word: "" }, Of::Agent);
-    EvidenceLog::of(scope).search(of, |_| ControlFlow::Continue(true), found).map_err(|error| match error {
+    EvidenceLog::of(scope).search(of, found).map_err(|error| match error {
         ChainError::Broken(broken) => {
             CliError::refused(broken).hint("see how far it can be read: mala logs verify")
         }

@@ -88,6 +88,59 @@ fn a_pass_does_not_outlive_a_later_failure_on_the_same_content() {
 }
 
 #[test]
+fn the_record_of_what_was_committed_is_found_behind_others() {
+    let mut d = Desk::new();
+    let edit_all = |d: &Desk, text: &str| {
+        for path in ["a.txt", "new \\ \"quoted\".txt", "other \"quoted\".txt", "ünïcode.txt"] {
+            d.edit("A", path, text);
+        }
+    };
+    d.locks.give("A", "b.txt");
+    d.w.remove("b.txt");
+    edit_all(&d, "good\n");
+    let right = d.run("A", "pytest", 0).id;
+    for change in ["worse\n", "and worse\n"] {
+        d.edit("A", "ünïcode.txt", change);
+        d.run("A", "pytest", 1);
+    }
+    edit_all(&d, "good\n");
+    d.commit();
+    d.passes();
+    assert_eq!(find(&d.check(), "command").evidence, [right]);
+}
+
+#[test]
+fn a_failure_on_what_was_committed_is_found_behind_others() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "flaky\n");
+    d.run("A", "pytest", 0);
+    d.run("A", "pytest", 1);
+    for change in ["worse\n", "and worse\n"] {
+        d.edit("A", "a.txt", change);
+        d.run("A", "pytest", 0);
+    }
+    d.edit("A", "a.txt", "flaky\n");
+    d.commit();
+    assert!(d.fails("command").contains("failed on what was committed"));
+}
+
+#[test]
+fn a_run_on_the_commit_itself_is_found_behind_others() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.edit("A", "b.txt", "good\n");
+    d.commit();
+    let right = d.run("A", "pytest", 0);
+    assert!(right.files.is_empty(), "nothing differs from the commit");
+    for change in ["worse\n", "and worse\n"] {
+        d.edit("A", "b.txt", change);
+        d.run("A", "pytest", 1);
+    }
+    d.passes();
+    assert_eq!(find(&d.check(), "command").evidence, [right.id]);
+}
+
+#[test]
 fn an_edit_after_the_test_is_noticed() {
     let mut d = Desk::new();
     d.edit("A", "a.txt", "good\n");
