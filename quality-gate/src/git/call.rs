@@ -104,6 +104,14 @@ impl Call {
         args.into_iter().fold(self, Self::arg)
     }
 
+    /// Settings for this call alone; to be given before the command.
+    pub(crate) fn settings(mut self, settings: &[&str]) -> Self {
+        for setting in settings {
+            self.command.args(["-c", setting]);
+        }
+        self
+    }
+
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self

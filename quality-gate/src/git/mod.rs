@@ -131,6 +131,11 @@ impl Repo {
         Call::judging(self.root(), &self.env).arg(command)
     }
 
+    /// The same with more settings.
+    pub(crate) fn git_with(&self, settings: &[&str], command: &str) -> Call {
+        Call::judging(self.root(), &self.env).settings(settings).arg(command)
+    }
+
     /// Git with the repository's own settings, for what changes it.
     pub(crate) fn plain_git(&self, command: &str) -> Call {
         Call::plain(self.root(), &self.env).arg(command)

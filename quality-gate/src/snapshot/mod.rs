@@ -1,9 +1,10 @@
 //! A checkout of its own for one test run: the last commit plus one agent's changes, and nobody's half edits.
 //!
-//! Git writes the files straight out of its object store into a folder of mala's own, which costs about as much as copying
-//! them and needs no guard against somebody editing a file at that moment. The folder is a checkout to git: it has an
-//! index and a `HEAD` of its own, beside the repository's list of worktrees, so nothing has to be pruned. It is removed
-//! when the value is dropped; what killed processes leave is swept by the owner in its name.
+//! Git writes the files straight out of its object store into a folder of mala's own. Where the file system can clone files,
+//! cloning those of the checkout is not faster, for most of the time goes into making them, and would need a guard against
+//! somebody who edits one at that moment. The folder is a checkout to git: it has an index and a `HEAD` of its own, beside
+//! the repository's list of worktrees, so nothing has to be pruned. It is removed when the value is dropped; what killed
+//! processes leave is swept by the owner in its name.
 //!
 //! Submodules stay empty folders. What git ignores is not there, except for folders that are carried over.
 
@@ -24,6 +25,9 @@ use crate::evidence::{Standing, standing};
 use crate::git::{Kind, State};
 use crate::owned_folder::{self, OwnedFolder};
 use crate::{GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
+
+/// As many processes write files as there are cores.
+const ALL_CORES: &[&str] = &["checkout.workers=0"];
 
 #[derive(Debug, Error)]
 pub enum SnapshotError {
@@ -95,7 +99,7 @@ impl Snapshot {
         let tree = folder.path().join("tree");
         prepare(repo, folder.path(), &tree, commit).map_err(at(folder.path()))?;
         let copy = repo.beside(Scope::discover(&tree)?);
-        copy.git("read-tree").args(["--reset", "-u"]).arg(commit).output()?;
+        copy.git_with(ALL_CORES, "read-tree").args(["--reset", "-u"]).arg(commit).output()?;
         for folder in carried {
             folder.bring(repo.root(), &tree)?;
         }
