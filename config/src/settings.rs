@@ -213,7 +213,7 @@ pub struct HealthSettings {
 /// `[logs]`: the event log.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LogSettings {
-    /// `mala clean` drops events older than this.
+    /// `mala clean` drops events, evidence and saved outputs older than this.
     pub keep: Duration,
 }
 

@@ -1,5 +1,10 @@
+use std::borrow::Cow;
+use std::path::PathBuf;
+
 use clap::Args;
+use mala_gate::evidence::{EvidenceError, retention};
 use mala_gate::{Repo, commit, snapshot};
+use mala_logs::chain::ChainError;
 use mala_store::Extent;
 use mala_store::process::ProcessTable;
 use serde_json::json;
@@ -12,8 +17,9 @@ use crate::ui::plain;
 
 /// Put away what dead agents left behind
 ///
-/// Frees locks whose process has ended or whose lease is over, removes dead places in queues and drops events older
-/// than `logs.keep`. Lists everything it does. What a running process of this machine holds is never touched.
+/// Frees locks whose process has ended or whose lease is over, removes dead places in queues and drops events, evidence and
+/// saved outputs older than `logs.keep`. Lists everything it does. What a running process of this machine holds is never
+/// touched, nor is evidence from the time since the oldest agent or attempt that is not over.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   mala clean --dry-run
@@ -34,9 +40,13 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
     let mut store = open(&scope)?;
-    let extent =
-        Extent { keep_events_since: store.now().minus(settings.logs.keep), foreign_locks: args.force };
+    let keep_since = store.now().minus(settings.logs.keep);
+    let extent = Extent { keep_events_since: keep_since, foreign_locks: args.force };
     let leftovers = if args.dry_run { store.leftovers(extent)? } else { store.sweep(extent)? };
+    // A commit is judged by what was recorded since its issue was taken on.
+    let needed_since = store.working_since()?.map_or(keep_since, |since| since.min(keep_since));
+    let put_away = if args.dry_run { retention::old } else { retention::forget };
+    let evidence = put_away(&scope, needed_since).map_err(unreadable)?;
     let mut git_locks = Vec::new();
     if !args.dry_run {
         // Locks of killed gits of agents, drafts of killed commits, and snapshots of killed tests.
@@ -47,11 +57,12 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     }
     let body = json!({
         "done": !args.dry_run, "leftovers": leftovers_json(&leftovers),
-        "git_locks": git_locks.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>(),
+        "evidence": texts(&evidence), "git_locks": texts(&git_locks),
     });
     context.ui.answer(&body, |out| {
         let verb = if args.dry_run { "would put away" } else { "put away" };
         let mut lines = leftover_lines(&leftovers);
+        lines.extend(evidence.iter().map(|path| format!("`{}`, which is old", plain(path.display()))));
         lines.extend(
             git_locks.iter().map(|path| format!("`{}` of a git that was killed", plain(path.display()))),
         );
@@ -61,4 +72,17 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
         }
     })?;
     Ok(Code::SUCCESS)
+}
+
+fn texts(paths: &[PathBuf]) -> Vec<Cow<'_, str>> {
+    paths.iter().map(|path| path.to_string_lossy()).collect()
+}
+
+fn unreadable(error: EvidenceError) -> CliError {
+    match error {
+        EvidenceError::Log(ChainError::Broken(broken)) => {
+            CliError::refused(broken).hint("nothing is removed from a broken log; see: mala logs verify")
+        }
+        error => CliError::failed(error),
+    }
 }

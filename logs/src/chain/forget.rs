@@ -8,32 +8,50 @@ use std::time::SystemTime;
 use super::error::{Broken, ChainError, Why};
 use super::head::{Head, Start};
 use super::line::{self, End};
+use super::reader::take_turn;
 use crate::disk::{self, Durability};
 use crate::files::{Finished, LogFiles};
 use crate::lines::{Lines, OpenFile, Order};
 
-/// Removes full files that were last written to before `before`, the oldest first, and says which.
+/// Full files that were last written to before `before`, and all that were left when forgetting was interrupted.
+pub fn forgettable(path: &Path, before: SystemTime) -> Result<Vec<PathBuf>, ChainError> {
+    let files = LogFiles::new(path).ok_or_else(|| ChainError::Name { path: path.to_owned() })?;
+    let _turn = take_turn(&files)?;
+    let Some(head) = Head::read(&files)? else { return Ok(Vec::new()) };
+    let (_, gone) = without_old(&files, head, before)?;
+    Ok(gone)
+}
+
+/// Removes what is [`forgettable`], the oldest first, and says which.
 ///
 /// The head says where the log begins from now on before anything is removed: whoever is killed in between leaves files
 /// that no longer belong to the log, and the next time takes them away.
 pub(super) fn forget(files: &LogFiles, head: Head, before: SystemTime) -> Result<Vec<PathBuf>, ChainError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |error| ChainError::io(&path, error)
-    };
-    let full = files.finished().map_err(failed(files.folder()))?;
-    let mut head = head;
+    let (head, gone) = without_old(files, head, before)?;
+    head.write(files, Durability::Synced)?;
+    disk::sync_folder(files.folder()).map_err(|error| ChainError::io(files.folder(), error))?;
+    for path in &gone {
+        fs::remove_file(path).map_err(|error| ChainError::io(path, error))?;
+    }
+    Ok(gone)
+}
+
+/// The head of the log without its old files, and the files that do not belong to it then.
+fn without_old(
+    files: &LogFiles,
+    mut head: Head,
+    before: SystemTime,
+) -> Result<(Head, Vec<PathBuf>), ChainError> {
+    let full = files.finished().map_err(|error| ChainError::io(files.folder(), error))?;
     let first = head.start.file;
     for file in full.iter().filter(|file| file.number >= first) {
-        if !is_older(&file.path, before).map_err(failed(&file.path))? {
+        if !is_older(&file.path, before).map_err(|error| ChainError::io(&file.path, error))? {
             break;
         }
         head.start = Start { file: file.number + 1, after: last_line(file)? };
     }
-    head.write(files, Durability::Synced)?;
-    disk::sync_folder(files.folder()).map_err(failed(files.folder()))?;
     let gone = full.into_iter().filter(|file| file.number < head.start.file).map(|file| file.path);
-    gone.map(|path| fs::remove_file(&path).map_err(failed(&path)).map(|()| path)).collect()
+    Ok((head, gone.collect()))
 }
 
 fn is_older(path: &Path, before: SystemTime) -> io::Result<bool> {

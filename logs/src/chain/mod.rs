@@ -34,6 +34,7 @@ mod verify;
 mod writer;
 
 pub use error::{Broken, ChainError, Why};
+pub use forget::forgettable;
 pub use line::LineHash;
 pub use reader::{ChainLine, ChainLines, ChainReader, Records};
 pub use verify::{Torn, Verified, verify};

@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use mala_core::{Life, Lock, Timestamp};
+use mala_core::{Life, Lock, Owner, Timestamp};
 use rusqlite::params;
 
 use crate::Store;
@@ -13,6 +13,7 @@ use crate::change::Change;
 use crate::error::{Fault, Result};
 use crate::events::EventKind;
 use crate::queue::Waiter;
+use crate::rows;
 use crate::view::{Standing, View};
 
 /// What can be put away.
@@ -54,6 +55,12 @@ impl Store {
     pub fn sweep(&mut self, extent: Extent) -> Result<Leftovers> {
         self.write(|change| change.sweep(extent))
     }
+
+    /// When the oldest of all that is not over began: agents that may live, and attempts that have no end yet, in all scopes
+    /// that share this store.
+    pub fn working_since(&mut self) -> Result<Option<Timestamp>> {
+        self.read(|view| view.working_since())
+    }
 }
 
 impl View<'_> {
@@ -80,6 +87,17 @@ impl View<'_> {
                 .query_row(old, [extent.keep_events_since.as_millis()], |row| row.get::<_, i64>(0))?
                 .cast_unsigned(),
         })
+    }
+
+    fn working_since(&self) -> std::result::Result<Option<Timestamp>, Fault> {
+        let agents = "SELECT a.since, p.host, p.boot_id, p.pid, p.start_time
+             FROM agent a LEFT JOIN process p ON p.id = a.root";
+        let mut statement = self.sql.prepare_cached(agents)?;
+        let agents = statement.query_map([], |row| Ok((rows::timestamp(row, 0)?, rows::owner(row, 1)?)))?;
+        let agents: Vec<(Timestamp, Owner)> = agents.collect::<std::result::Result<_, _>>()?;
+        let living = agents.into_iter().filter(|(_, owner)| self.life(owner) != Life::Dead);
+        let attempts = self.attempts_where("a.ended_at IS NULL", [])?;
+        Ok(living.map(|(since, _)| since).chain(attempts.into_iter().map(|open| open.started_at)).min())
     }
 
     fn is_leftover(&self, lock: &Lock, extent: Extent) -> bool {

@@ -7,6 +7,7 @@
 mod log;
 mod record;
 mod recording;
+pub mod retention;
 
 pub use self::log::{EvidenceLog, Head, Of, Sighting};
 pub use self::record::{Evidence, EvidenceId, Strength, Who};

@@ -14,8 +14,9 @@ use mala_logs::chain::ChainError;
 use mala_logs::secrets::mask_args;
 use thiserror::Error;
 
-use super::log::{EvidenceLog, folder};
+use super::log::EvidenceLog;
 use super::record::{Evidence, EvidenceId, Strength, Who};
+use super::retention::outputs;
 use crate::git::Content;
 use crate::{GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
 
@@ -27,7 +28,7 @@ pub enum EvidenceError {
     Ownership(#[from] OwnershipError),
     #[error("the evidence log cannot be used")]
     Log(#[from] ChainError),
-    #[error("cannot save output in `{}`", .path.display())]
+    #[error("cannot use the saved output `{}`", .path.display())]
     Output {
         path: PathBuf,
         #[source]
@@ -86,7 +87,7 @@ struct Scene {
 impl Recording {
     /// To be called right before the command starts. `repo` is the checkout that it will see.
     pub fn begin(repo: &Repo, who: Who, launch: Launch) -> Result<Self, EvidenceError> {
-        let (id, output_log) = reserve_output(&folder(repo.scope()).join("output"))?;
+        let (id, output_log) = reserve_output(&outputs(repo.scope()))?;
         let started_at = Timestamp::now();
         let start = Scene::of(repo)?;
         Ok(Self { repo: repo.clone(), who, launch, id, output_log, started_at, ended_at: None, start })

@@ -1,7 +1,10 @@
 //! Records of test runs: what they hold, how one reads them, and what is never in them.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
+use mala_logs::chain::ChainWriter;
 use serde_json::{Value, json};
 
 use super::{QUIET, agent, failed, with_path, world};
@@ -247,4 +250,73 @@ fn runs_are_listed_and_shown_and_their_logs_are_chained_too() {
     assert_eq!((answer.code, &answer.json()["file"], &answer.json()["line"]), (1, &json!(log), &json!(1)));
     fs::remove_file(log).unwrap();
     assert_eq!(verify(world).code, 1, "a log that is gone is missed");
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A record in a full file of the log, whose file and output nobody has touched for a hundred days, and a later one.
+fn old_and_new(world: &mala_tests::World) -> [PathBuf; 2] {
+    let test = ["test", "--agent", "ann", "--json", "--", "check-all"];
+    let mut record = with_path(world, &mut mala(world, test)).json();
+    let output = PathBuf::from(record["output_log"].as_str().unwrap());
+    record["id"] = json!("ev-new");
+    let log = world.root().join(".git/mala/evidence/evidence.jsonl");
+    ChainWriter::open_with(&log, 1).unwrap().append(&record).unwrap();
+    let old = [log.with_file_name("evidence.0001.jsonl"), output];
+    for path in &old {
+        rewrite(path, &fs::read_to_string(path).unwrap());
+    }
+    old
+}
+
+/// Writes a file that nobody seems to have touched for a hundred days.
+fn rewrite(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::now() - 100 * DAY).unwrap();
+}
+
+#[test]
+fn clean_removes_old_evidence_and_what_is_left_can_be_verified() {
+    let world = world();
+    let old = old_and_new(&world);
+    let are_there = || old.iter().map(|path| path.exists()).collect::<Vec<_>>();
+    assert_eq!(done(&world, "clean --dry-run --json").json()["evidence"], json!(old));
+    assert_eq!(are_there(), [true, true]);
+    let text = fs::read_to_string(&old[0]).unwrap();
+    rewrite(&old[0], &text.replace("check-all", "check-any"));
+    let refused: Answer = mala(&world, ["clean"]).output().unwrap().into();
+    assert!(refused.code == 1 && refused.err.contains("line 1 of"), "nobody could see it then: {refused:?}");
+    rewrite(&old[0], &text);
+    assert_eq!(are_there(), [true, true]);
+    assert_eq!(done(&world, "clean --json").json()["evidence"], json!(old));
+    assert_eq!(are_there(), [false, false]);
+    assert_eq!(verify(&world).json()["intact"], true);
+    let ids: Vec<Value> = records(&world).iter().map(|record| record["id"].clone()).collect();
+    assert_eq!(ids, ["ev-new"]);
+    let output: Answer = mala(&world, ["logs", "show", "ev-new", "--output"]).output().unwrap().into();
+    assert!(output.code == 1 && output.err.contains("is not kept any more"), "{output:?}");
+    let log = world.root().join(".git/mala/evidence/evidence.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, text.replace("check-all", "check-any")).unwrap();
+    let broken = verify(&world);
+    assert!(broken.code == 1 && broken.out.contains("line 1 of"), "{broken:?}");
+}
+
+#[test]
+fn clean_keeps_evidence_from_the_time_since_a_living_agent_began() {
+    let world = world();
+    let old = old_and_new(&world);
+    let since = |days: u64| {
+        let ago = i64::try_from((days * DAY.as_secs()) * 1000).unwrap();
+        world
+            .sql()
+            .execute("UPDATE agent SET since = unixepoch() * 1000 - ?1 WHERE name = 'ann'", [ago])
+            .unwrap();
+    };
+    since(101);
+    assert_eq!(done(&world, "clean --json").json()["evidence"], json!([]));
+    assert!(old.iter().all(|path| path.exists()));
+    since(99);
+    assert_eq!(done(&world, "clean --json").json()["evidence"], json!(old));
 }

@@ -137,7 +137,13 @@ pub(super) fn output(record: &Evidence) -> Result<Vec<u8>, CliError> {
         ))
         .hint(format!("the rest of the record: mala logs show {}", record.id)));
     };
-    fs::read(path).map_err(|error| CliError::failed(format!("cannot read `{}`: {error}", plain(path))))
+    fs::read(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            CliError::refused(format!("the output of `{}` is not kept any more", record.id))
+                .hint("`mala clean` removes what is older than `logs.keep` in the settings")
+        }
+        _ => CliError::failed(format!("cannot read `{}`: {error}", plain(path))),
+    })
 }
 
 /// Where all evidence lies.

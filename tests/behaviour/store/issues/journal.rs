@@ -299,6 +299,25 @@ fn what_a_dead_run_has_left_is_found_until_it_is_finished() {
 }
 
 #[test]
+fn it_is_known_since_when_the_oldest_work_that_is_not_over_goes_on() {
+    let mut table = Table::new();
+    assert_eq!(table.store.working_since().unwrap(), None);
+    add(&mut table.store, "i", 2, &[]);
+    let run = begin(&mut table);
+    let attempt = table.store.claim(&new(&run.id, "i", "ann")).unwrap();
+    table.pass(std::time::Duration::from_secs(60));
+    table.join("bob");
+    let joined = table.store.now();
+    assert_eq!(table.store.working_since().unwrap(), Some(attempt.started_at));
+    table.liveness.set(ENGINE, Life::Dead);
+    assert_eq!(table.store.working_since().unwrap(), Some(attempt.started_at), "somebody will end it");
+    table.store.finish(attempt.id, &finish(handed_over(Next::TryAgain), Some("killed"))).unwrap();
+    assert_eq!(table.store.working_since().unwrap(), Some(joined), "bob lives");
+    table.kill("bob");
+    assert_eq!(table.store.working_since().unwrap(), None);
+}
+
+#[test]
 fn a_name_that_is_another_runs_by_now_keeps_its_locks() {
     let (mut table, _, attempt) = working();
     table.liveness.set(ENGINE, Life::Dead);
