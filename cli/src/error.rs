@@ -31,6 +31,8 @@ pub(crate) enum Kind {
 
 /// The exit code of an answer that is a no.
 pub(crate) const REFUSED: u8 = 1;
+/// The exit code of what makes no sense.
+pub(crate) const USAGE: u8 = 2;
 
 /// What a command ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +81,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> Code {
         Code(match self.kind {
             Kind::Refused => REFUSED,
-            Kind::Usage => 2,
+            Kind::Usage => USAGE,
             Kind::Failed => 3,
         })
     }

@@ -254,10 +254,24 @@ fn a_wait_for_a_turn_can_be_bounded() {
         end(start(&world, "second", &format!("{MALA} test --wait 200ms -- tester second; echo code $?")));
     assert!(inside.err.contains("its turn did not come within"), "{inside:?}");
     assert!(inside.out.contains("code 1\n"), "{inside:?}");
+    let script = format!("{MALA} test --json --wait 200ms -- tester third");
+    let told = end(start(&world, "third", &script));
+    assert!(told.err.contains("its turn did not come within"), "{told:?}");
+    assert_eq!((told.code, &told.json()["error"]["kind"]), (1, &"refused".into()), "{told:?}");
     assert_eq!(waiting(&world), 0, "nobody is left in the queue");
     fs::write(&gate, "").unwrap();
     assert_eq!(end(first).code, 0);
     assert_eq!(intervals(&world).len(), 1, "neither of them ran");
+}
+
+#[test]
+fn inside_a_tree_a_test_that_cannot_be_started_is_answered_in_json_too() {
+    let world = world();
+    let answer = end(start(&world, "me", &format!("{MALA} test --json -- no-such-program")));
+    assert_eq!((answer.code, &answer.json()["error"]["kind"]), (2, &"usage".into()), "{answer:?}");
+    assert!(answer.err.contains("cannot start `no-such-program`"), "{}", answer.err);
+    let after = end(start(&world, "me", &format!("{MALA} test --json -- tester fine")));
+    assert_eq!((after.code, after.json()["argv"].clone()), (0, serde_json::json!(["tester", "fine"])));
 }
 
 #[test]

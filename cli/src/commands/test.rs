@@ -1,11 +1,10 @@
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 use clap::Args;
 use mala_config::{Settings, parse_duration};
@@ -26,12 +25,9 @@ use crate::desk;
 use crate::enforce::{
     Announcement, TurnRules, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
 };
-use crate::error::{CliError, Code};
+use crate::error::{CliError, Code, REFUSED, USAGE};
 use crate::ownership::{DeskOwnership, StoreOwnership};
 use crate::ui::YELLOW;
-
-/// How long a supervisor may take to write its record down.
-const LONGEST_RECORDING: Duration = Duration::from_secs(5);
 
 /// Run a test command when its turn has come, and record what it proved
 ///
@@ -157,17 +153,28 @@ fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code,
     }
     let started = Timestamp::now();
     let status = command.status().map_err(|error| not_started(&args.command[0], &error))?;
-    // The snapshot must be there until the supervisor has looked at it once more.
+    // The supervisor answers when it has recorded all that has ended; the snapshot must be there until then.
+    desk_identity(socket)?;
     let evidence = recorded(&scope, &who, started)?;
     drop(snapshot);
     match evidence {
         Some(evidence) if context.ui.json => context.ui.json_line(&evidence)?,
-        // Its turn did not come, or it could not be started; it has said so.
-        None if !status.success() => {}
-        None => return Err(CliError::failed("the run was not recorded")),
-        Some(_) => {}
+        None if status.success() => return Err(CliError::failed("the run was not recorded")),
+        None if context.ui.json => context.ui.error(&not_run(args, status)),
+        // If there is none, its turn did not come, or it could not be started; it has said so.
+        Some(_) | None => {}
     }
     Ok(code_of(status))
+}
+
+/// What stands in place of a record, with the reason that the command's own mala has given.
+fn not_run(args: &TestArgs, status: ExitStatus) -> CliError {
+    let text = format!("`{}` was not run; standard error says why", command_line(&args.command));
+    match code_of(status).0 {
+        REFUSED => CliError::refused(text),
+        USAGE => CliError::usage(text),
+        _ => CliError::failed(text),
+    }
 }
 
 /// A copy of standard error as a file of its own.
@@ -182,23 +189,16 @@ impl AsOwned for io::Stderr {
     }
 }
 
-/// The record that the supervisor has made of the agent's last run.
+/// The record that the supervisor has made of the agent's last run, if that began later than `since`.
 fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Option<Evidence>, CliError> {
-    let began = Instant::now();
-    loop {
-        let mut newest = None;
-        EvidenceLog::of(scope)
-            .search(Of::Agent(&who.agent), |evidence| {
-                newest = Some(evidence);
-                ControlFlow::Break(())
-            })
-            .map_err(CliError::failed)?;
-        match newest {
-            Some(evidence) if evidence.started_at >= since => return Ok(Some(evidence)),
-            _ if began.elapsed() > LONGEST_RECORDING => return Ok(None),
-            _ => thread::sleep(Duration::from_millis(10)),
-        }
-    }
+    let mut newest = None;
+    EvidenceLog::of(scope)
+        .search(Of::Agent(&who.agent), |evidence| {
+            newest = Some(evidence);
+            ControlFlow::Break(())
+        })
+        .map_err(CliError::failed)?;
+    Ok(newest.filter(|evidence| evidence.started_at >= since))
 }
 
 /// Outside any tree, mala runs the command itself.
