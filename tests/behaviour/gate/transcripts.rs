@@ -5,22 +5,27 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use mala_tests::World;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{checks, failed, with_path, world};
 use crate::cli::{Answer, MALA, done, mala};
+use crate::run::{Batch, Run};
 
 /// A transcript of Claude Code: `check-all` was run now, in this checkout, and passed.
 fn claude(world: &World, name: &str) -> PathBuf {
-    let (at, path) = (Timestamp::now().to_string(), world.base().join(name));
+    let path = world.base().join(name);
+    fs::write(&path, claude_text(world, "check-all", &Timestamp::now().to_string())).unwrap();
+    path
+}
+
+fn claude_text(world: &World, command: &str, at: &str) -> String {
     let lines = [
         json!({"type": "assistant", "sessionId": "s", "timestamp": at, "cwd": world.root(), "message": {"content": [
-            {"type": "tool_use", "id": "toolu_7", "name": "Bash", "input": {"command": "check-all"}}]}}),
+            {"type": "tool_use", "id": "toolu_7", "name": "Bash", "input": {"command": command}}]}}),
         json!({"type": "user", "sessionId": "s", "timestamp": at, "cwd": world.root(), "message": {"content": [
             {"type": "tool_result", "tool_use_id": "toolu_7", "is_error": false, "content": "checking"}]}}),
     ];
-    fs::write(&path, lines.map(|line| format!("{line}\n")).concat()).unwrap();
-    path
+    lines.map(|line| format!("{line}\n")).concat()
 }
 
 /// The same as Codex writes it.
@@ -87,10 +92,15 @@ fn by_default_no_transcript_counts() {
     assert_eq!(failed(&gate(&world, None)), ["command"]);
 }
 
+/// What the hook of a session that begins tells.
+fn start_of(world: &World, transcript: &Path) -> Value {
+    json!({"hook_event_name": "SessionStart", "session_id": "s", "cwd": world.root(),
+        "transcript_path": transcript, "source": "startup"})
+}
+
 /// A session of Claude Code that tells of its transcript, edits, tests by itself, commits and asks for a verdict.
 fn session(world: &World, transcript: &Path) -> Answer {
-    let start = json!({"hook_event_name": "SessionStart", "session_id": "s", "cwd": world.root(),
-        "transcript_path": transcript, "source": "startup"});
+    let start = start_of(world, transcript);
     let write = json!({"hook_event_name": "PreToolUse", "session_id": "s", "cwd": world.root(),
         "transcript_path": transcript, "tool_name": "Write", "tool_use_id": "t",
         "tool_input": {"file_path": world.root().join("file.txt"), "content": "x"}});
@@ -107,12 +117,9 @@ fn session(world: &World, transcript: &Path) -> Answer {
 }
 
 /// Where a session will write its transcript, whose times are filled in when they are known.
-fn draft(world: &World) -> PathBuf {
-    let path = claude(world, "session.jsonl");
-    let draft = fs::read_to_string(&path).unwrap();
-    let time = draft.split("\"timestamp\":\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
-    fs::write(world.base().join("session.jsonl.draft"), draft.replace(&time, "AT")).unwrap();
-    fs::remove_file(&path).unwrap();
+fn draft(world: &World, command: &str) -> PathBuf {
+    let path = world.base().join("session.jsonl");
+    fs::write(path.with_extension("jsonl.draft"), claude_text(world, command, "AT")).unwrap();
     path
 }
 
@@ -124,7 +131,7 @@ fn first(answer: Answer) -> Answer {
 #[test]
 fn by_default_a_sessions_own_transcript_does_not_count() {
     let world = world();
-    let answer = first(session(&world, &draft(&world)));
+    let answer = first(session(&world, &draft(&world, "check-all")));
     assert_eq!((answer.code, failed(&answer)), (1, vec!["command".to_owned()]), "{answer:?}");
 }
 
@@ -132,8 +139,33 @@ fn by_default_a_sessions_own_transcript_does_not_count() {
 fn a_sessions_own_transcript_is_found_by_what_its_hooks_told() {
     let world = world();
     accept_transcripts(&world);
-    let first = first(session(&world, &draft(&world)));
+    let first = first(session(&world, &draft(&world, "check-all")));
     assert_eq!((first.code, failed(&first)), (0, Vec::new()), "{first:?}");
     assert!(checks(&first).iter().any(|(name, status)| name == "command" && status == "pass"));
     assert!(first.err.contains("an agent cannot name its own transcript"), "{}", first.err);
+}
+
+/// A run of one issue, whose agent tells of a transcript in which its client ran the required command somewhere else.
+fn run(settings: &str) -> Run {
+    let script = r#"
+        printf '%s' "$START" | "$MALA" hook claude > /dev/null
+        echo work > $id.txt; sleep 0.05
+        sed "s/AT/$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)/g" "$TRANSCRIPT.draft" > "$TRANSCRIPT"
+        commit done"#;
+    let batch = Batch::with(script, &format!("[run]\ngate_attempts = 1\nattempts = 1\n{settings}"));
+    batch.issue("bd-1", &[]);
+    let transcript = draft(&batch.world, "sh check.sh");
+    let mut command = batch.command(&[]);
+    command.env("START", start_of(&batch.world, &transcript).to_string()).env("TRANSCRIPT", &transcript);
+    command.output().map(Answer::from).unwrap().into()
+}
+
+#[test]
+fn a_run_accepts_the_transcript_of_an_agents_client_only_where_the_settings_say_so() {
+    let trusting = run("[transcripts]\nevidence = true");
+    assert_eq!((trusting.code, trusting.issues("done")), (0, vec!["bd-1"]), "{trusting:?}");
+    assert!(trusting.all("rejected").is_empty(), "{trusting:?}");
+    let strict = run("");
+    assert_eq!((strict.code, strict.issues("handed_over")), (1, vec!["bd-1"]), "{strict:?}");
+    assert_eq!(strict.all("rejected")[0]["failed"][0]["name"], "command", "{strict:?}");
 }
