@@ -4,7 +4,10 @@ use mala_tests::clients::{CODE_MODE, Client};
 use mala_tests::model::{Model, Script, javascript, patch, say};
 use mala_tests::{World, eventually};
 
-use super::{Claude, Gemini, NAMES_THE_HOLDER, installed, read, replace, results, shell, with_mcp, world};
+use super::{
+    Claude, Gemini, NAMES_THE_HOLDER, installed, javascript_patch, read, replace, results, shell, with_mcp,
+    with_part, world,
+};
 use crate::cli::{MALA, held, pair};
 
 const PYTHON: &str = "python3 -c 'open(\"held.txt\", \"w\").write(\"mine\")'";
@@ -22,7 +25,7 @@ fn claude_writes_what_is_free_and_nothing_that_others_hold() {
     let world = world();
     let claude = Claude(&world);
     let model = Model::start();
-    let talk = model.talk(
+    let talk = model.talk(with_part(
         Script::from([
             claude.write("new.txt", "new\n"),
             claude.read("free.txt"),
@@ -35,12 +38,9 @@ fn claude_writes_what_is_free_and_nothing_that_others_hold() {
             claude.save("held.txt", "ann's"),
             claude.delegate("PART: write to the file."),
             say("done"),
-        ])
-        .when("PART: write")
-        .then(claude.read("held.txt"))
-        .then(claude.write("held.txt", "a part's\n"))
-        .then(say("done")),
-    );
+        ]),
+        &claude,
+    ));
     let ended = with_mcp(Client::claude(installed, &world, &talk).under(MALA, "ann")).run();
 
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -92,13 +92,9 @@ fn codex_that_calls_its_tools_from_javascript_is_held_to_the_same() {
     let Some(installed) = installed() else { return };
     let world = world();
     let model = Model::start();
-    let patch = |body: &str| {
-        let text = format!("*** Begin Patch\n{body}\n*** End Patch\n");
-        javascript(&format!("text(await tools.apply_patch({}))", serde_json::json!(text)))
-    };
     let talk = model.talk([
-        patch("*** Add File: new.txt\n+new"),
-        patch(&replace("held.txt", "theirs", "bob's")),
+        javascript_patch("*** Add File: new.txt\n+new"),
+        javascript_patch(&replace("held.txt", "theirs", "bob's")),
         javascript("text(await tools.exec_command({cmd: 'sed -i s/theirs/mine/ held.txt'}))"),
         say("done"),
     ]);

@@ -10,7 +10,10 @@ use mala_tests::World;
 use mala_tests::clients::{CODE_MODE, Client};
 use mala_tests::model::{Model, Script, Talk, ToolResult, javascript, patch, say};
 
-use super::{Claude, Gemini, NAMES_THE_HOLDER, installed, read, replace, results, shell, world};
+use super::{
+    Claude, Gemini, NAMES_THE_HOLDER, installed, javascript_patch, read, replace, results, shell, with_part,
+    world,
+};
 use crate::cli::{MALA, held, pair};
 
 /// A client with hooks that are mala's, given as arguments: a run's.
@@ -51,7 +54,7 @@ fn claude_is_told_who_holds_a_file_before_it_writes() {
     let world = world();
     let claude = Claude(&world);
     let model = Model::start();
-    let talk = model.talk(
+    let talk = model.talk(with_part(
         Script::from([
             claude.write("new.txt", "new\n"),
             claude.read("held.txt"),
@@ -61,12 +64,9 @@ fn claude_is_told_who_holds_a_file_before_it_writes() {
             claude.bash(&format!("{MALA} lock list --json")),
             claude.delegate("PART: write to the file."),
             say("done"),
-        ])
-        .when("PART: write")
-        .then(claude.read("held.txt"))
-        .then(claude.write("held.txt", "a part's\n"))
-        .then(say("done")),
-    );
+        ]),
+        &claude,
+    ));
     install_in(&world, Kind::Claude);
     let ended = Client::claude(installed, &world, &talk).run();
 
@@ -173,13 +173,9 @@ fn codex_that_calls_its_tools_from_javascript_is_told_too() {
     let Some(installed) = installed() else { return };
     let world = world();
     let model = Model::start();
-    let patch = |body: &str| {
-        let text = format!("*** Begin Patch\n{body}\n*** End Patch\n");
-        javascript(&format!("text(await tools.apply_patch({}))", serde_json::json!(text)))
-    };
     let talk = model.talk([
-        patch("*** Add File: new.txt\n+new"),
-        patch(&replace("held.txt", "theirs", "mine")),
+        javascript_patch("*** Add File: new.txt\n+new"),
+        javascript_patch(&replace("held.txt", "theirs", "mine")),
         javascript("text(await tools.exec_command({cmd: 'sed -i s/theirs/mine/ held.txt'}))"),
         say("done"),
     ]);

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use mala_tests::World;
 use mala_tests::clients::{Client, Installed};
-use mala_tests::model::{Reply, Talk, ToolResult, call};
+use mala_tests::model::{Reply, Script, Talk, ToolResult, call, javascript, say};
 use serde_json::json;
 
 use crate::cli::done;
@@ -83,6 +83,15 @@ impl Claude<'_> {
     }
 }
 
+/// What a sub-agent that is told to write does: it tries to change the held file.
+fn with_part(script: Script, claude: &Claude<'_>) -> Script {
+    script
+        .when("PART: write")
+        .then(claude.read("held.txt"))
+        .then(claude.write("held.txt", "a part's\n"))
+        .then(say("done"))
+}
+
 /// Gives claude the MCP server `files`.
 fn with_mcp(client: Client<'_>) -> Client<'_> {
     let servers = json!({"mcpServers": {"files": {"command": "node", "args": [MCP_SERVER]}}});
@@ -116,6 +125,12 @@ impl Gemini<'_> {
 /// A patch of one line of a file, in codex's format.
 fn replace(path: &str, old: &str, new: &str) -> String {
     format!("*** Update File: {path}\n@@\n-{old}\n+{new}")
+}
+
+/// A patch that codex applies from JavaScript.
+fn javascript_patch(body: &str) -> Reply {
+    let text = json!(format!("*** Begin Patch\n{body}\n*** End Patch\n"));
+    javascript(&format!("text(await tools.apply_patch({text}))"))
 }
 
 /// What came of the calls of one tool, in order, as the model was told.
