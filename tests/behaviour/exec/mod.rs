@@ -283,15 +283,25 @@ fn the_whole_tree_ends_with_its_agent() {
 fn a_killed_supervisor_takes_the_tree_and_the_locks_with_it() {
     let world = world();
     let pid = world.base().join("pid");
-    let script = format!("echo $$ > {}; echo x > free.txt; sleep 600", pid.display());
-    let mut supervisor = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", &script]).spawn().unwrap();
-    eventually("the agent holds the file", || held(&world).contains(&pair("free.txt", "me")));
+    // One writer opens the file again and again, another one has it open.
+    let script = format!(
+        "echo $$ > {}; exec 3>> free.txt; (while :; do echo again >> free.txt; done) & while :; do echo open >&3; done",
+        pid.display()
+    );
+    let mut supervisor = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", &script])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("both write", || ["again", "open"].iter().all(|word| read(&world, "free.txt").contains(word)));
     supervisor.kill().unwrap();
+    // Nobody has asked yet how it ended: what is left of it holds nothing.
+    done(&world, "lock acquire free.txt --agent other --wait 2s");
+    let then = read(&world, "free.txt");
     assert_eq!(supervisor.wait().unwrap().signal(), Some(9));
-    assert_eq!(held(&world), [pair("held.txt", "other")], "its locks are free at once");
     let root = fs::read_to_string(&pid).unwrap();
     eventually("the tree is dead", || !std::path::Path::new("/proc").join(root.trim()).join("exe").exists());
-    done(&world, "lock acquire free.txt --agent other");
+    assert!(read(&world, "free.txt") == then, "nobody wrote to the file of another agent");
 }
 
 #[test]
@@ -336,6 +346,42 @@ fn a_lock_lost_while_the_file_is_open_is_reported_loudly_and_recorded() {
     drop(agent.stdin.take());
     let answer: Answer = agent.wait_with_output().unwrap().into();
     assert!(answer.err.contains("lock lost: `free.txt` is still open in sh"), "{}", answer.err);
+}
+
+#[test]
+fn a_lock_lost_while_the_file_is_open_fails_the_gate() {
+    let world = world();
+    let script = format!(
+        "exec 3>> free.txt; echo more > new.txt; {MALA} commit -m 'bd-1: more' new.txt >/dev/null; \
+         {MALA} gate check --issue bd-1 --json; read line; {MALA} gate check --issue bd-1 --json"
+    );
+    let mut agent = mala(&world, ["exec", "--agent", "me", "--issue", "bd-1", "--", "sh", "-c", &script])
+        .envs([("GIT_AUTHOR_NAME", "me"), ("GIT_AUTHOR_EMAIL", "me@example.invalid")])
+        .envs([("GIT_COMMITTER_NAME", "me"), ("GIT_COMMITTER_EMAIL", "me@example.invalid")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let verdicts = "logs list --kind gate.passed --agent me --json";
+    eventually("the commit is accepted", || !done(&world, verdicts).json()["events"][0].is_null());
+    let free = "DELETE FROM lock WHERE agent = 'me' AND path = CAST('free.txt' AS BLOB)";
+    assert_eq!(world.sql().execute(free, []).unwrap(), 1);
+    let lost = "logs list --kind lock.lost --agent me --json";
+    eventually("the loss is noticed", || !done(&world, lost).json()["events"][0].is_null());
+    agent.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    let answer: Answer = agent.wait_with_output().unwrap().into();
+    let said: Vec<serde_json::Value> =
+        answer.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let verdict = |verdict: &serde_json::Value| {
+        let checks = verdict["checks"].as_array().unwrap();
+        let failed = checks.iter().filter(|check| check["status"] == "fail");
+        (verdict["verdict"].clone(), failed.map(|check| check["detail"].to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(verdict(&said[0]), ("pass".into(), Vec::new()), "{answer:?}");
+    let (answered, failures) = verdict(&said[1]);
+    assert_eq!((answered, failures.len(), answer.code), ("fail".into(), 1, 1), "{answer:?}");
+    assert!(failures[0].contains("written without holding them: free.txt"), "{failures:?}");
 }
 
 #[test]
