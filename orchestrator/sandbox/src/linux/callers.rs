@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
@@ -41,16 +41,26 @@ struct Folders {
 struct Known {
     /// Its folder in /proc.
     folder: OwnedFd,
-    /// None where the kernel has no handles of threads.
-    handle: Option<OwnedFd>,
+    /// Opened when it is needed; none where the kernel has no handles of threads.
+    handle: OnceLock<Option<OwnedFd>>,
 }
 
 impl Known {
     fn open(tid: u32) -> Result<Self, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(CWD, format!("/proc/{tid}"), flags, Mode::empty())?;
-        let a_thread = PidfdFlags::from_bits_retain(libc::PIDFD_THREAD);
-        Ok(Self { folder, handle: pidfd_open(raw_pid(tid)?, a_thread).ok() })
+        Ok(Self { folder, handle: OnceLock::new() })
+    }
+
+    /// A number that has passed to another thread in the meantime has no folder here.
+    fn handle(&self, tid: u32) -> Option<&OwnedFd> {
+        let open = || {
+            let a_thread = PidfdFlags::from_bits_retain(libc::PIDFD_THREAD);
+            let handle = pidfd_open(raw_pid(tid).ok()?, a_thread).ok()?;
+            rustix::fs::accessat(&self.folder, c"stat", Access::EXISTS, AtFlags::empty()).ok()?;
+            Some(handle)
+        };
+        self.handle.get_or_init(open).as_ref()
     }
 }
 
@@ -110,7 +120,7 @@ impl Callers {
 
     /// The user that decides what the thread may do to files. None if this kernel does not tell so quickly.
     pub(crate) fn user_for_files(&self, tid: u32) -> Option<libc::uid_t> {
-        self.ask(tid, |known| user_for_files(known.handle.as_ref()?.as_fd()))
+        self.ask(tid, |known| user_for_files(known.handle(tid)?.as_fd()))
     }
 
     fn ask<T>(&self, tid: u32, question: impl Fn(&Known) -> Option<T>) -> Option<T> {

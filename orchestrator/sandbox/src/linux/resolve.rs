@@ -189,11 +189,10 @@ fn as_text(path: &[u8], start: impl FnOnce() -> Option<PathBuf>) -> Option<PathB
     start().filter(|start| start.is_absolute()).map(|start| start.join(path))
 }
 
-/// Where `path` leads if nothing is there. None if that cannot be told quickly.
+/// Where `path` leads if nothing is there and no link leads there. None if that cannot be told quickly.
 pub(crate) fn vacancy(task: Task, callers: &Callers, dirfd: i32, path: &[u8]) -> Option<Place> {
     let path = as_text(path, || callers.folder_name(task.tid, dirfd))?;
-    let place = Place { parent: OnceCell::new(), path, found: None, slash: false };
-    place.parent().is_ok().then_some(place)
+    Some(Place { parent: OnceCell::new(), path, found: None, slash: false })
 }
 
 /// What a descriptor of the caller refers to.

@@ -107,6 +107,9 @@ impl Session<'_> {
             Zone::Tree(name) if self.ask(|guard| guard.is_exempt(name)) => {}
             _ => return Ok(None),
         }
+        if place.parent().is_err() {
+            return Ok(None);
+        }
         match self.create(wish, &place, Lane::Free) {
             Err(Errno::EXIST) => Ok(None),
             answer => answer.map(Some),
