@@ -13,7 +13,7 @@
 //! Records are one file per supervisor, for the case that it is killed itself. Agents cannot write there.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -192,7 +192,11 @@ fn turn(folder: &Path) -> io::Result<File> {
 
 /// Locks belong to processes, calls are made by threads.
 fn process_of_thread(thread: u32) -> Option<Process> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    let pid = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()?;
+    // One of the first lines; all of them would be much to ask for.
+    let mut status = [0; 512];
+    let length = File::open(format!("/proc/{thread}/status")).ok()?.read(&mut status).ok()?;
+    let pid = String::from_utf8_lossy(&status[..length])
+        .lines()
+        .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())?;
     Process::find(pid)
 }

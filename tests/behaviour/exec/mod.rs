@@ -237,6 +237,15 @@ fn hooks_configuration_and_state_are_out_of_reach() {
 }
 
 #[test]
+fn to_delete_what_is_not_there_takes_no_lock() {
+    let world = world();
+    let unlink = "python3 -c 'import os; os.unlink(\"nothing.txt\")'";
+    let answer = exec(&world, "me", &format!("{unlink}; {MALA} lock list --agent me --json"));
+    assert!(answer.err.contains("FileNotFoundError"), "{answer:?}");
+    assert_eq!(answer.json()["locks"], serde_json::json!([]));
+}
+
+#[test]
 fn a_temporary_file_that_becomes_the_real_one_leaves_one_lock() {
     let world = world();
     let answer =

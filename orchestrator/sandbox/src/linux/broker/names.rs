@@ -80,7 +80,7 @@ impl Session<'_> {
         let rename = || rustix::fs::renameat_with(from_folder, from.name(), to_folder, to.name(), flags);
         match lanes {
             [Lane::Judged(_), Lane::Free] | [Lane::Free, Lane::Judged(_)] => {
-                self.rules.links.moving(rename)?
+                self.rules.links.moving(rename)?;
             }
             _ => rename()?,
         }
@@ -90,6 +90,10 @@ impl Session<'_> {
     pub(super) fn unlink(&self, at: At, flags: i32) -> Result<Answer, Errno> {
         let flags = AtFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::INVAL)?;
         let Some(place) = self.name_at(at, Errno::INVAL)? else { return Ok(Answer::Proceed) };
+        // Nobody needs a lock to hear that, and programs clear away many files that are not there.
+        if place.found.is_none() {
+            return Err(Errno::NOENT);
+        }
         if self.rules.zones.carries_fixed(&place.path) {
             return Err(self.refuse_fixed(&place.path));
         }
