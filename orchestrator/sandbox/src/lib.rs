@@ -37,6 +37,11 @@
 //! truncation, which would make it look at every read: what truncates a file without opening it for writing is
 //! performed by the broker everywhere, and so is `openat2`, whose flags the kernel would read again.
 //!
+//! Every call that the broker answers costs two changes of the running process, and the kernel wakes every thread that
+//! waits for calls. So one thread waits and answers, on the core of its caller, and others wait in line for the case that an
+//! answer takes long. What it needs to know about a caller (its folder, its creation mask, its rights) is kept, and
+//! the calls that change these are sent to the broker too, which lets the kernel run them.
+//!
 //! What a program does with a descriptor is not looked at: `write`, `mmap` and `ftruncate` need one that was opened for
 //! writing, and that open was judged. Inherited descriptors are closed, and standard streams into the tree refused.
 //!
