@@ -1,6 +1,7 @@
 //! Hooks as `mala init` sets them up: what switches them off is seen, and agents cannot do it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use mala_agents::install::server;
 use mala_agents::{Client, install};
@@ -85,7 +86,9 @@ fn the_doctor_starts_the_very_server_that_is_set_up() {
         let tools = || doctor_on(&world, &format!("{client} tools"));
         assert_eq!((&tools()["status"], &tools()["fix"]), (&json!("warn"), &json!("set them up: mala init")));
         let path = server::path(client).unwrap();
-        for (program, status) in [(MALA, "ok"), ("/nowhere/mala", "fail"), ("true", "fail")] {
+        world.write("stranger", "#!/bin/sh\ntouch was-run\n");
+        fs::set_permissions(world.root().join("stranger"), fs::Permissions::from_mode(0o755)).unwrap();
+        for (program, status) in [(MALA, "ok"), ("/nowhere/mala", "fail"), ("./stranger", "fail")] {
             let existing = fs::read_to_string(world.root().join(path)).ok();
             let change = server::plan(client, existing.as_deref(), program).unwrap().unwrap();
             world.write(change.path, &change.text);
@@ -93,6 +96,7 @@ fn the_doctor_starts_the_very_server_that_is_set_up() {
             assert_eq!(check["status"], status, "{check}");
             assert!(check["detail"].as_str().unwrap().contains(&format!("`{program} mcp`")), "{check}");
         }
+        assert!(!world.root().join("was-run").exists());
     }
 }
 

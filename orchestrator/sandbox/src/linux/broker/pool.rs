@@ -1,5 +1,6 @@
 //! The threads of the broker. One of them waits for a call, see [`Seat`]; the one that receives a call answers it.
 
+use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,8 @@ pub(super) struct Pool {
     listener: Arc<Listener>,
     stopping: AtomicBool,
     seat: Seat,
+    /// Calls that were received with another and wait for an answer.
+    received: Mutex<VecDeque<Request>>,
     threads: Mutex<Threads>,
     ended: Condvar,
 }
@@ -47,6 +50,7 @@ impl Pool {
             listener: Arc::new(listener),
             stopping: AtomicBool::new(false),
             seat: Seat::default(),
+            received: Mutex::default(),
             threads: Mutex::default(),
             ended: Condvar::new(),
         });
@@ -104,7 +108,10 @@ impl Pool {
         while let Some(request) = self.next() {
             let turn = self.seat.begin();
             // Calls come in order: between two of the same thread nobody else waited.
-            if last.replace(request.tid) != Some(request.tid) && self.listener_has(PollFlags::IN) {
+            if last.replace(request.tid) != Some(request.tid) {
+                self.receive_all();
+            }
+            if !lock(&self.received).is_empty() {
                 self.seat.pass_on(turn);
             }
             self.attend(request);
@@ -115,8 +122,20 @@ impl Pool {
         false
     }
 
+    /// Receives what waits. A signal does not interrupt it any more then.
+    fn receive_all(&self) {
+        while self.listener_has(PollFlags::IN)
+            && let Ok(request) = self.listener.receive()
+        {
+            lock(&self.received).push_back(request);
+        }
+    }
+
     /// The next call; none if there will be no more.
     fn next(&self) -> Option<Request> {
+        if let Some(request) = lock(&self.received).pop_front() {
+            return Some(request);
+        }
         while !self.stopping.load(Ordering::SeqCst) {
             if let Ok(request) = self.listener.receive() {
                 return Some(request);

@@ -2,8 +2,9 @@
 //!
 //! For every call the kernel wakes all threads that wait for one, so only one waits. It answers the call itself and keeps
 //! the seat: the next call then finds it where the last one left it. But a call that nobody has received fails if a signal
-//! arrives, and its caller waits. So the seat goes to the next thread in line when more calls wait already, and the first
-//! in line takes it from a thread that takes long. It looks for that at intervals, and rests while there are no calls.
+//! arrives, and its caller waits. So whatever waits is received together, the seat goes to the next thread in line if
+//! that is more than one call, and the first in line takes it from a thread that takes long. It looks for that at
+//! intervals, and rests while there are no calls.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
