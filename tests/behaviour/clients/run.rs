@@ -160,7 +160,8 @@ fn three(world: &World) -> Script {
         .then(say("bd-2 is done"))
         .when(&prompt("bd-3"))
         .then(claude.write("three.txt", "three\n"))
-        .then(claude.bash("git add three.txt && git commit -m 'bd-3: three'"))
+        // Git gives up at once if another commit is under way.
+        .then(claude.bash("until git add three.txt && git commit -m 'bd-3: three'; do sleep 0.1; done"))
         .then(say("all tests pass"))
         .then(claude.bash(&format!("{MALA} {TEST}")))
         .then(say("bd-3 is done"))
