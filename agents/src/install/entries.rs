@@ -52,7 +52,12 @@ pub(super) fn is_ours(client: Client, command: &str) -> bool {
     else {
         return false;
     };
-    program.trim_matches('\'').rsplit('/').next().is_some_and(|name| name.starts_with("mala"))
+    is_named_mala(program.trim_matches('\''))
+}
+
+/// True for a program, by name or path, that is called as mala is.
+pub fn is_named_mala(program: &str) -> bool {
+    program.rsplit('/').next().is_some_and(|name| name.starts_with("mala"))
 }
 
 /// The events mala listens to, in the client's own words.

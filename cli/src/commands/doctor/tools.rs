@@ -35,7 +35,7 @@ pub(super) fn clients(scope: &Scope) -> Vec<Check> {
 fn answers(client: Client, command: &[String], root: &Path) -> Check {
     let shown = command.join(" ");
     // What a stranger has put into a checkout is not to be run.
-    if !command.first().is_some_and(|program| is_named_mala(program)) {
+    if !command.first().is_some_and(|program| install::is_named_mala(program)) {
         let fix = Some("give that server another name, then: mala init".to_owned());
         let detail = format!("`{shown}` is called `mala` and is not mala's server");
         return Check { name: name(client), status: Verdict::Fail, detail, fix };
@@ -48,11 +48,6 @@ fn answers(client: Client, command: &[String], root: &Path) -> Check {
         Ok(_) => broken(client, &format!("set up, but `{shown}` is not mala's server")),
         Err(error) => broken(client, &format!("set up, but `{shown}` does not answer: {error}")),
     }
-}
-
-fn is_named_mala(program: &str) -> bool {
-    let name = Path::new(program).file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name.starts_with("mala"))
 }
 
 fn broken(client: Client, detail: &str) -> Check {

@@ -30,6 +30,9 @@ pub(super) struct Pool {
     listener: Arc<Listener>,
     stopping: AtomicBool,
     seat: Seat,
+    /// Held by who asks the kernel for calls. A thread that was about to when it lost the seat must not wait for calls that
+    /// another one receives: it has one to answer.
+    asking: Mutex<()>,
     /// Calls that were received with another and wait for an answer.
     received: Mutex<VecDeque<Request>>,
     threads: Mutex<Threads>,
@@ -50,6 +53,7 @@ impl Pool {
             listener: Arc::new(listener),
             stopping: AtomicBool::new(false),
             seat: Seat::default(),
+            asking: Mutex::default(),
             received: Mutex::default(),
             threads: Mutex::default(),
             ended: Condvar::new(),
@@ -124,6 +128,7 @@ impl Pool {
 
     /// Receives what waits. A signal does not interrupt it any more then.
     fn receive_all(&self) {
+        let Ok(_asking) = self.asking.try_lock() else { return };
         while self.listener_has(PollFlags::IN)
             && let Ok(request) = self.listener.receive()
         {
@@ -136,6 +141,7 @@ impl Pool {
         if let Some(request) = lock(&self.received).pop_front() {
             return Some(request);
         }
+        let _asking = lock(&self.asking);
         while !self.stopping.load(Ordering::SeqCst) {
             if let Ok(request) = self.listener.receive() {
                 return Some(request);

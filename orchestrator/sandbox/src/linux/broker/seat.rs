@@ -78,6 +78,10 @@ impl Seat {
             return Waited::Leave;
         }
         line.is_free = false;
+        if !line.has_first {
+            // It was this thread. One of the others looks after the seat from now on.
+            self.others.notify_one();
+        }
         Waited::Seated { is_line_empty: line.waiting == 0 }
     }
 
@@ -155,6 +159,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc;
     use std::thread;
+    use std::time::Instant;
 
     use super::*;
 
@@ -209,6 +214,20 @@ mod tests {
         }
         let _slow = seat.begin();
         assert_eq!(first.recv_timeout(LONG), Ok(SEATED));
+    }
+
+    #[test]
+    fn whoever_is_left_in_line_watches_next() {
+        let seat = Arc::new(Seat::default());
+        assert_eq!(seat.wait(), SEATED);
+        let line = [in_line(&seat), in_line(&seat)];
+        let _slow = seat.begin();
+        let begin = Instant::now();
+        let seated = || line.iter().find_map(|next| next.try_recv().ok());
+        let next = || std::iter::repeat_with(seated).take_while(|_| begin.elapsed() < LONG).flatten().next();
+        assert_eq!(next(), Some(Waited::Seated { is_line_empty: false }));
+        let _slow_too = seat.begin();
+        assert_eq!(next(), Some(SEATED), "nobody saw that the second takes long, too");
     }
 
     #[test]
