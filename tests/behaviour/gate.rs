@@ -7,10 +7,9 @@ mod telemetry;
 mod transcripts;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use mala_tests::World;
+use mala_tests::{World, write_script};
 use serde_json::Value;
 
 use crate::cli::{Answer, MALA, done, held, mala, pair};
@@ -23,9 +22,8 @@ fn world() -> World {
     world.write("other.txt", "text\n");
     world.git(&["add", "."]);
     world.git(&["commit", "-q", "-m", "start"]);
-    let path = world.base().join("check-all");
-    fs::write(&path, "#!/bin/sh\necho checking; ! grep -rqs broken --include=*.txt .\n").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let check = "#!/bin/sh\necho checking; ! grep -rqs broken --include=*.txt .\n";
+    write_script(&world.base().join("check-all"), check);
     // What `git commit` says about its author.
     fs::write(world.home().join(".gitconfig"), "[user]\nname = Test\nemail = test@example.invalid\n")
         .unwrap();
@@ -209,9 +207,7 @@ fn a_rerun_in_a_clean_snapshot_needs_nobodys_word() {
 fn init_sets_everything_up_doctor_sees_it_fire_and_undo_restores_every_byte() {
     let world = world();
     let hook = world.root().join(".git/hooks/pre-commit");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, "#!/bin/sh\necho before >> \"$(git rev-parse --git-dir)/ran\"\n").unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&hook, "#!/bin/sh\necho before >> \"$(git rev-parse --git-dir)/ran\"\n");
     world.write(".claude/settings.json", "{\n\t\"model\": \"x\"\n}");
     let before = fs::read(&hook).unwrap();
     let init = |args: &[&str]| with_path(&world, mala(&world, ["init", "--yes"]).args(args));

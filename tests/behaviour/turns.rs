@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Child, Stdio};
 
-use mala_tests::{World, eventually};
+use mala_tests::{World, eventually, write_script};
 
 use crate::cli::{Answer, MALA, done, mala};
 
@@ -24,9 +24,7 @@ fn world() -> World {
     world.git(&["add", "."]);
     world.git(&["commit", "-q", "-m", "start"]);
     for name in ["tester", "other-tester"] {
-        let path = world.base().join(name);
-        fs::write(&path, TESTER).unwrap();
-        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        write_script(&world.base().join(name), TESTER);
     }
     world
 }

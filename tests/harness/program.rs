@@ -1,6 +1,7 @@
 //! Helper programs: real processes that can be told things, stopped and killed.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -11,6 +12,20 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::{DEADLINE, eventually};
+
+/// Makes a program out of a script. Another process writes the file: what other tests start meanwhile would inherit a
+/// descriptor of ours for a moment, and nobody can run a file that is open for writing.
+pub fn write_script(path: &Path, text: &str) {
+    let write = "mkdir -p \"${0%/*}\" && printf %s \"$1\" > \"$0\" && chmod 755 \"$0\"";
+    let written = Command::new("sh").args(["-c", write]).arg(path).arg(text).status();
+    assert!(written.is_ok_and(|status| status.success()), "{} can be written", path.display());
+}
+
+/// Copies a program, for the same reason by another process.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status();
+    assert!(copied.is_ok_and(|status| status.success()), "{} can be written", to.display());
+}
 
 /// A running program. It dies with the value.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! The opencode plugin, run by node with a stand-in for mala.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -46,8 +45,12 @@ fn run(script: &str) -> Option<Value> {
     let mut node = node()?;
     let folder = tempfile::tempdir().unwrap();
     let mala = folder.path().join("mala");
-    fs::write(&mala, format!("#!/bin/sh\ncat > \"{}/call\"\n{script}\n", folder.path().display())).unwrap();
-    fs::set_permissions(&mala, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = format!("#!/bin/sh\ncat > \"{}/call\"\n{script}\n", folder.path().display());
+    // Another process writes it: what other tests start meanwhile would inherit a descriptor of ours for a moment, and
+    // nobody can run a file that is open for writing.
+    let write = "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\"";
+    let written = Command::new("sh").args(["-c", write]).arg(&mala).arg(text).status().unwrap();
+    assert!(written.success());
     drive(&mut node, folder.path(), mala.to_str().unwrap())
 }
 

@@ -212,7 +212,6 @@ mod tests {
 
     /// A checkout and a launcher whose agents are plain processes, with `mala` as this script.
     fn broken(script: &str) -> Result<(), String> {
-        use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("checkout");
         let made = Command::new("git").args(["init", "-q"]).arg(&root).status().unwrap();
@@ -222,8 +221,11 @@ mod tests {
         let text = format!(
             "#!/bin/sh\nif [ \"$1\" = exec ]; then\n  while [ \"$1\" != -- ]; do shift; done\n  shift\n  exec \"$@\"\nfi\n{script}\n"
         );
-        fs::write(&mala, text).unwrap();
-        fs::set_permissions(&mala, fs::Permissions::from_mode(0o755)).unwrap();
+        // Another process writes it: what other tests start meanwhile would inherit a descriptor of ours for a moment,
+        // and nobody can run a file that is open for writing.
+        let write = "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\"";
+        let written = Command::new("sh").args(["-c", write]).arg(&mala).arg(text).status().unwrap();
+        assert!(written.success());
         let launcher = ExecLauncher {
             scope: Scope::discover(&root).unwrap(),
             mala,

@@ -135,8 +135,7 @@ fn files_hidden_from_git_status_are_still_seen() {
 fn settings_cannot_hide_a_change() {
     let w = World::new();
     // This monitor claims that nothing has ever changed.
-    w.write("../home/monitor", "#!/bin/sh\nprintf 'token\\0'\n");
-    w.set_mode("../home/monitor", 0o755);
+    w.program("../home/monitor", "#!/bin/sh\nprintf 'token\\0'\n");
     let monitor = w.home().join("monitor");
     w.git(&["config", "core.fsmonitor", monitor.to_str().unwrap()]);
     w.git(&["config", "status.showUntrackedFiles", "no"]);

@@ -17,8 +17,7 @@ fn whats(done: &[mala_gate::hooks::Done]) -> Vec<Installed> {
 fn fake_mala(w: &World, exit_code: i32) {
     let log = w.base().join("calls");
     let script = format!("#!/bin/sh\necho \"$@\" >> {}\ncat >> {0}\nexit {exit_code}\n", log.display());
-    w.write("../bin/mala", script);
-    w.set_mode("../bin/mala", 0o755);
+    w.program("../bin/mala", &script);
 }
 
 fn calls(w: &World) -> String {

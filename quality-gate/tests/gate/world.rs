@@ -141,9 +141,16 @@ impl World {
 
     /// An executable script of the repository's git hooks.
     pub(crate) fn hook(&self, name: &str, script: &str) {
-        let path = Path::new(".git/hooks").join(name);
-        self.write(&path, format!("#!/bin/sh\n{script}\n"));
-        self.set_mode(&path, 0o755);
+        self.program(Path::new(".git/hooks").join(name), &format!("#!/bin/sh\n{script}\n"));
+    }
+
+    /// An executable script. Another process writes it: what other tests start meanwhile would inherit a descriptor of
+    /// ours for a moment, and nobody can run a file that is open for writing.
+    pub(crate) fn program(&self, path: impl AsRef<Path>, text: &str) {
+        let path = self.root.join(path);
+        let write = "mkdir -p \"${0%/*}\" && printf %s \"$1\" > \"$0\" && chmod 755 \"$0\"";
+        let written = Command::new("sh").args(["-c", write]).arg(&path).arg(text).status().unwrap();
+        assert!(written.success(), "{}", path.display());
     }
 }
 

@@ -1,11 +1,10 @@
 //! Hooks as `mala init` sets them up: what switches them off is seen, and agents cannot do it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use mala_agents::install::server;
 use mala_agents::{Client, install};
-use mala_tests::World;
+use mala_tests::{World, write_script};
 use serde_json::{Value, json};
 
 use crate::cli::{Answer, MALA, done, held, mala, pair};
@@ -86,8 +85,7 @@ fn the_doctor_starts_the_very_server_that_is_set_up() {
         let tools = || doctor_on(&world, &format!("{client} tools"));
         assert_eq!((&tools()["status"], &tools()["fix"]), (&json!("warn"), &json!("set them up: mala init")));
         let path = server::path(client).unwrap();
-        world.write("stranger", "#!/bin/sh\ntouch was-run\n");
-        fs::set_permissions(world.root().join("stranger"), fs::Permissions::from_mode(0o755)).unwrap();
+        write_script(&world.root().join("stranger"), "#!/bin/sh\ntouch was-run\n");
         for (program, status) in [(MALA, "ok"), ("/nowhere/mala", "fail"), ("./stranger", "fail")] {
             let existing = fs::read_to_string(world.root().join(path)).ok();
             let change = server::plan(client, existing.as_deref(), program).unwrap().unwrap();

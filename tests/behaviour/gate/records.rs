@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use mala_logs::chain::ChainWriter;
+use mala_tests::write_script;
 use serde_json::{Value, json};
 
 use super::{QUIET, agent, failed, with_path, world};
@@ -107,9 +108,7 @@ fn whoever_asks_after_a_test_finds_its_record_however_long_it_takes_to_write() {
     let (slow, looks) = (world.base().join("slow"), world.base().join("looks"));
     let git = "#!/bin/sh\nPATH=${PATH#*:}\ncase \"$*\" in *status*)\n  echo >> \"$LOOKS\"\n  \
                [ \"$(wc -l < \"$LOOKS\")\" -eq 2 ] && sleep 1;;\nesac\nexec git \"$@\"\n";
-    fs::create_dir(&slow).unwrap();
-    fs::write(slow.join("git"), git).unwrap();
-    fs::set_permissions(slow.join("git"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_script(&slow.join("git"), git);
     let path = format!("{}:{}:{}", slow.display(), world.base().display(), std::env::var("PATH").unwrap());
     let ask = |script: &str| -> Answer {
         let script = format!("PATH=${{PATH#*:}}; {script}");

@@ -1,11 +1,10 @@
 //! Lock files that a killed git leaves behind.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use mala_tests::{World, eventually};
+use mala_tests::{World, eventually, write_script};
 use walkdir::WalkDir;
 
 use super::{Batch, Run, processes_with};
@@ -22,9 +21,7 @@ const HOLD: &str = r#"
 fn batch(script: &str) -> Batch {
     let batch = Batch::with(&format!("{HOLD}\n{script}"), "[run]\nattempts = 1\ngate_attempts = 0");
     let hook = batch.world.root().join(".git/hooks/reference-transaction");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, "#!/bin/sh\n[ \"$1\" = prepared ] && [ -n \"$HOLD\" ] && sleep 600\nexit 0\n").unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    write_script(&hook, "#!/bin/sh\n[ \"$1\" = prepared ] && [ -n \"$HOLD\" ] && sleep 600\nexit 0\n");
     batch
 }
 

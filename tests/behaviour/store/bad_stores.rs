@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mala_store::StoreError;
 use mala_tests::invariants::assert_sound;
-use mala_tests::{Program, Terse, World, agent, ask, wants};
+use mala_tests::{Program, Terse, World, agent, ask, copy_program, wants};
 
 use crate::programs::{FILL_STORE, PUPPET, puppet};
 
@@ -23,7 +23,7 @@ fn chmod(path: &Path, mode: u32) {
 /// Starts the puppet as somebody who may not write to the checkout, and returns what it says first.
 fn said_by_a_stranger(world: &World) -> String {
     let copy = world.base().join("puppet");
-    fs::copy(PUPPET, &copy).unwrap();
+    copy_program(Path::new(PUPPET), &copy);
     chmod(world.base(), 0o755);
     let mut command = world.command(copy);
     command.arg(world.root()).arg("ann");

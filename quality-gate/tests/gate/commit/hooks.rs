@@ -112,8 +112,7 @@ fn the_hook_after_a_commit_sees_it_and_cannot_undo_it() {
 #[test]
 fn hooks_are_found_where_the_repository_says() {
     let (w, locks) = world();
-    w.write("tools/hooks/pre-commit", "#!/bin/sh\nexit 7\n");
-    w.set_mode("tools/hooks/pre-commit", 0o755);
+    w.program("tools/hooks/pre-commit", "#!/bin/sh\nexit 7\n");
     w.git(&["config", "core.hooksPath", "tools/hooks"]);
     assert!(refused(&w, &locks, paths(&["a.txt"])).contains("(exit status: 7)"));
 }

@@ -40,11 +40,8 @@ fn install_killer(w: &World) -> PathBuf {
          [ $n = \"$KILL_AT\" ] && [ \"$KILL_WHEN\" = After ] && kill -9 $PPID\n\
          exit $status\n"
     );
-    let folder = w.base().join("bin");
-    fs::create_dir_all(&folder).unwrap();
-    w.write("../bin/git", script);
-    w.set_mode("../bin/git", 0o755);
-    folder
+    w.program("../bin/git", &script);
+    w.base().join("bin")
 }
 
 /// Commits `a.txt` and `new.txt` in a process that is killed at its `call`th call of git. True if it was killed.

@@ -318,11 +318,10 @@ fn only_what_passed_on_exactly_this_is_named_as_its_evidence() {
 #[test]
 fn author_and_signature_follow_the_users_settings() {
     let w = World::new();
-    w.write(
+    w.program(
         "../home/sign",
         "#!/bin/sh\ncat > /dev/null\nprintf -- '-----BEGIN PGP SIGNATURE-----\\nfake\\n'\necho '[GNUPG:] SIG_CREATED ' >&2\n",
     );
-    w.set_mode("../home/sign", 0o755);
     w.git(&["config", "gpg.program", w.home().join("sign").to_str().unwrap()]);
     w.git(&["config", "commit.gpgSign", "true"]);
     w.git(&["config", "user.name", "Somebody Else"]);

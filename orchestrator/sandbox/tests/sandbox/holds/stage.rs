@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{PipeReader, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -167,10 +166,12 @@ impl Stage {
         self.world.base().join("out").join(name)
     }
 
-    /// A program in the `out` folder.
+    /// A program in the `out` folder. Another process writes it: what other tests start meanwhile would inherit a
+    /// descriptor of ours for a moment, and nobody can run a file that is open for writing.
     pub(crate) fn script(&self, name: &str, text: &str) {
-        fs::write(self.out(name), text).unwrap();
-        fs::set_permissions(self.out(name), fs::Permissions::from_mode(0o755)).unwrap();
+        let write = "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\"";
+        let written = Command::new("sh").args(["-c", write]).arg(self.out(name)).arg(text).status().unwrap();
+        assert!(written.success(), "{name}");
     }
 
     /// Starts a tree.
