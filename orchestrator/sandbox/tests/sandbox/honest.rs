@@ -138,6 +138,7 @@ print('done')
     work("patches", &["patch"], "printf -- '--- a/free.txt\\n+++ b/free.txt\\n@@ -1 +1 @@\\n-free\\n+patched\\n' | patch -sp1; cat free.txt"),
     work("unpacks archives", &["tar"], "mkdir -p t/u; echo 1 > t/u/1; ln -s 1 t/u/2; chmod 555 t/u/1; tar cf $OUT/t.tar t; rm -rf t; tar xf $OUT/t.tar; ls -l t/u | awk '{print $1, $NF}'"),
     work("compiles", &["gcc"], "echo 'int main(){return 3;}' > m.c; gcc -o m m.c; ./m; echo $?"),
+    work("runs what it has just written", &[], "for n in 1 2 3 4 5 6; do (for i in $(seq 100); do printf '#!/bin/true\\n' > p$n; chmod +x p$n; ./p$n || echo $?; done) & done; wait; echo done"),
     work("makes", &["make"], "printf 'a: b\\n\\tcp b a\\nb:\\n\\techo b > b\\n' > Makefile; make -s; cat a"),
     work("runs node", &["node"], "node -e \"const f=require('fs');f.mkdirSync('n/m',{recursive:true});f.writeFileSync('n/m/f','x');f.renameSync('n/m/f','n/g');console.log(f.readFileSync('n/g','utf8'));f.rmSync('n',{recursive:true})\""),
     work("uses a database", &["sqlite3"], "sqlite3 d.db 'pragma journal_mode=wal; create table t(a); insert into t values(1); select * from t'"),

@@ -2,6 +2,7 @@
 
 mod call;
 mod exec;
+mod handovers;
 mod inode;
 mod names;
 mod open;

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::call::Call;
+use super::handovers::HandOvers;
 use super::seat::{Seat, Waited};
 use super::session::Session;
 use super::{Answer, Rules, lock, wake};
@@ -35,6 +36,7 @@ pub(super) struct Pool {
     asking: Mutex<()>,
     /// Calls that were received with another and wait for an answer.
     received: Mutex<VecDeque<Request>>,
+    hand_overs: HandOvers,
     threads: Mutex<Threads>,
     ended: Condvar,
 }
@@ -55,6 +57,7 @@ impl Pool {
             seat: Seat::default(),
             asking: Mutex::default(),
             received: Mutex::default(),
+            hand_overs: HandOvers::default(),
             threads: Mutex::default(),
             ended: Condvar::new(),
         });
@@ -179,14 +182,22 @@ impl Pool {
         if matches!(call, Call::Begin) {
             return self.listener.proceed(request);
         }
+        let starts = matches!(call, Call::Exec { .. });
         let decide = || Session::new(&self.rules, &self.listener, request)?.decide(call);
         // Whatever goes wrong in a guard, the caller gets an answer, and it is no.
         let answer = catch_unwind(AssertUnwindSafe(decide)).unwrap_or(Err(Errno::ACCESS));
         match answer {
-            Ok(Answer::Proceed) => self.listener.proceed(request),
+            Ok(Answer::Proceed) => {
+                if starts {
+                    self.hand_overs.settle();
+                }
+                self.listener.proceed(request);
+            }
             Ok(Answer::Done) => self.listener.finish(request, Ok(())),
             Ok(Answer::Opened { fd, cloexec }) => {
-                self.listener.hand_over(request, fd.as_fd(), cloexec);
+                let _under_way = self.hand_overs.begin();
+                let ours = fd;
+                self.listener.hand_over(request, ours.as_fd(), cloexec);
             }
             Err(errno) => self.listener.finish(request, Err(errno.raw_os_error())),
         }
