@@ -20,7 +20,7 @@ use crate::background::{Background, Task};
 use crate::claim;
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
-use crate::enforce::{Lost, Refused, StoreGuard, TurnRules, Turns, jail};
+use crate::enforce::{Ignored, Lost, Refused, StoreGuard, TurnRules, Turns, jail};
 use crate::error::{CliError, Code, REFUSED};
 use crate::ui::{RED, Ui, YELLOW, plain};
 
@@ -78,6 +78,10 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
         }
         context.ui.note("unprotected", YELLOW, &message);
     }
+    let ignored = Ignored::in_checkout(scope.root());
+    if kernel.is_ok() {
+        ignored.get_ready();
+    }
     let owner =
         args.owner_pid.map(|pid| Process::find(pid).ok_or(StoreError::NoProcess { pid })).transpose()?;
     let party = Party {
@@ -95,7 +99,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     }
     let session = spans::agent(&party.agent, &profile(args));
     let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
-    let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings)?);
+    let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings, ignored)?);
     let beside = beside(&scope, &party, &settings, &guard, &context.ui);
     let is_enforced = kernel.is_ok();
     let exit = match kernel {
@@ -218,7 +222,8 @@ fn run_enforced(
 ) -> Result<Exit, CliError> {
     let mut command = command(args, context);
     command.env(desk::VARIABLE, desk.socket());
-    mala_sandbox::run(&jail(scope), guard.clone(), command).map_err(|error| not_started(args, error))
+    let jail = jail(scope, guard.exempt_folders());
+    mala_sandbox::run(&jail, guard.clone(), command).map_err(|error| not_started(args, error))
 }
 
 /// Without the kernel's help: the agent is known, and bound by what it asks for.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -82,6 +82,7 @@ impl StoreGuard {
         party: &Party,
         turns: Turns,
         settings: &Settings,
+        ignored: Ignored,
     ) -> Result<Self, CliError> {
         let books = Books {
             store: Store::open(scope)?,
@@ -95,11 +96,16 @@ impl StoreGuard {
             party: party.clone(),
             ttl: settings.lock.ttl,
             unlocked: settings.enforcement.unlocked,
-            ignored: Ignored::in_checkout(scope.root()),
+            ignored,
             turns,
             git_locks: GitLocks::open(scope)?,
             desk: Mutex::new(books),
         })
+    }
+
+    /// Folders of the checkout, absolute, in which no locks are needed.
+    pub(crate) fn exempt_folders(&self) -> Vec<PathBuf> {
+        self.ignored.root_folders().into_iter().map(|folder| self.scope.root().join(folder)).collect()
     }
 
     /// Removes lock files of git that killed processes of the tree have left.
@@ -321,6 +327,10 @@ impl Guard for StoreGuard {
 
     fn is_exempt(&self, path: &Path) -> bool {
         self.ignored.contains(path)
+    }
+
+    fn is_exempt_folder(&self, path: &Path) -> bool {
+        self.ignored.would_contain_folder(path)
     }
 
     /// Whoever holds the whole tree may move it, and `HEAD` with it.

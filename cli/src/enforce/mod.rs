@@ -13,17 +13,21 @@ pub(crate) use turns::{
     Announcement, TurnRules, Turns, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
 };
 
+use std::path::PathBuf;
+
 use mala_agents::{Client, install};
 use mala_core::Scope;
 use mala_sandbox::Jail;
 
-/// What an agent's tree is kept in: the checkout, with everything that could turn others against it out of reach.
-pub(crate) fn jail(scope: &Scope) -> Jail {
+/// What an agent's tree is kept in: the checkout, with everything that could turn others against it out of reach, and
+/// `exempt` folders where it does what it likes.
+pub(crate) fn jail(scope: &Scope, exempt: Vec<PathBuf>) -> Jail {
     let git_dir = scope.git_dir().to_path_buf();
     let names = ["hooks", "config", "config.worktree", "info/attributes", "HEAD"];
     // Whoever could write these would be without hooks from then on, also where no kernel watches.
     let hooks = Client::ALL.into_iter().flat_map(install::files).map(|name| scope.root().join(name));
     let protected =
         names.iter().map(|name| git_dir.join(name)).chain([scope.state_dir()]).chain(hooks).collect();
-    Jail { root: scope.root().to_path_buf(), git_dir, protected }
+    let spares = Some(scope.state_dir().join("spares"));
+    Jail { root: scope.root().to_path_buf(), git_dir, protected, exempt, spares }
 }

@@ -18,6 +18,12 @@ pub struct Jail {
     /// Never writable from inside, whatever the guard says: git's hooks and configuration, mala's own folder.
     /// Absolute; a name that does not exist cannot be created either.
     pub protected: Vec<PathBuf>,
+    /// Folders of the tree, canonical, that are [exempt](Guard::is_exempt): the kernel runs calls in them by itself, which is
+    /// faster. Those that do not exist, or hold something protected, are left to the broker.
+    pub exempt: Vec<PathBuf>,
+    /// A folder on the tree's file system, out of the program's reach, in which folders can be made in advance for exempt
+    /// ones that are made later. Without it, those are left to the broker.
+    pub spares: Option<PathBuf>,
 }
 
 /// Decides about changes to files of the tree.
@@ -31,6 +37,11 @@ pub trait Guard: Send + Sync {
     /// only if everything below it is: it can then be moved without asking. The answer for a path must stay the same
     /// while the agent runs, or hard links between both kinds could be missed.
     fn is_exempt(&self, path: &Path) -> bool;
+
+    /// True if a folder that is about to be made there would be exempt.
+    fn is_exempt_folder(&self, path: &Path) -> bool {
+        self.is_exempt(path)
+    }
 
     /// True if this protected path, absolute, may be changed just now after all.
     fn unlocks(&self, _path: &Path) -> bool {

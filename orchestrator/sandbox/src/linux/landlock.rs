@@ -13,13 +13,34 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+
 use super::zones::Granted;
 
-/// A rule set that the child puts on itself, and the folders and files it allows.
+/// A rule set that the child puts on itself, and the folders and files outside the tree that it allows.
 #[derive(Debug)]
 pub(crate) struct Rules {
     pub(crate) ruleset: OwnedFd,
     pub(crate) granted: Granted,
+}
+
+/// A folder that is allowed although it is in the tree.
+#[derive(Debug)]
+pub(crate) struct Allowed {
+    pub(crate) path: PathBuf,
+    pub(crate) fd: OwnedFd,
+    /// Device and inode: the permission belongs to the folder, not to its name.
+    pub(crate) identity: (u64, u64),
+}
+
+impl Allowed {
+    /// The folder that has exactly this name, reached without any link.
+    pub(crate) fn open(path: PathBuf) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat2(CWD, &path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok(Self { path, fd, identity: (stat.st_dev, stat.st_ino) })
+    }
 }
 
 /// Every right that changes a file system, except truncation: whether a file may be truncated would be looked up at every
@@ -29,9 +50,13 @@ fn writing() -> BitFlags<AccessFs> {
     AccessFs::from_write(ABI::V2)
 }
 
-/// Rules that allow writing except at or below `denied`. Unix sockets may still be made below `root`: binding one
+/// Rules that allow writing except at or below `denied`, and in what is `allowed` there. Unix sockets may still be made below `root`: binding one
 /// cannot touch a file that exists.
-pub(crate) fn rules(root: &Path, denied: &[PathBuf]) -> io::Result<Rules> {
+pub(crate) fn rules<'a>(
+    root: &Path,
+    denied: &[PathBuf],
+    allowed: impl IntoIterator<Item = &'a Allowed>,
+) -> io::Result<Rules> {
     let mut ruleset = empty().map_err(io::Error::other)?;
     let mut granted = Granted::new();
     let mut folders = vec![PathBuf::from("/")];
@@ -50,6 +75,9 @@ pub(crate) fn rules(root: &Path, denied: &[PathBuf]) -> io::Result<Rules> {
                 granted.insert(path, (stat.st_dev, stat.st_ino));
             }
         }
+    }
+    for folder in allowed {
+        ruleset = ruleset.add_rule(PathBeneath::new(&folder.fd, writing())).map_err(io::Error::other)?;
     }
     let tree = PathFd::new(root).map_err(io::Error::other)?;
     ruleset = ruleset.add_rule(PathBeneath::new(tree, AccessFs::MakeSock)).map_err(io::Error::other)?;
@@ -80,7 +108,7 @@ mod tests {
             fs::create_dir_all(base.join(folder)).unwrap();
         }
         let tree = base.join("a/tree");
-        let rules = rules(&tree, std::slice::from_ref(&tree)).unwrap();
+        let rules = rules(&tree, std::slice::from_ref(&tree), []).unwrap();
         for granted in ["a/beside", "b"] {
             assert!(rules.granted.contains_key(&base.join(granted)), "{granted}");
         }

@@ -19,6 +19,7 @@ mod probe;
 mod process;
 mod resolve;
 mod signals;
+mod spares;
 mod supervisor;
 mod task;
 mod unprotected;

@@ -102,6 +102,11 @@ impl Place {
         Ok(self.parent.get_or_init(|| parent))
     }
 
+    /// True if nothing is at the path, and no link leads there.
+    pub(crate) fn is_vacant(&self) -> bool {
+        matches!(open_canonical(&self.path, OFlags::empty()), Err(Errno::NOENT))
+    }
+
     fn new(parent: OwnedFd, name: &OsStr, found: Option<Found>) -> Result<Self, Errno> {
         let folder = canonical_name(&parent)?;
         Ok(Self { parent: parent.into(), path: folder.join(name), found, slash: false })

@@ -14,10 +14,12 @@ use rustix::net::{
 use rustix::{cmsg_space, net};
 
 use super::broker::Broker;
+use super::landlock::Allowed;
 use super::launch::{self, FAILED, LISTENER, Step};
 use super::notify::Listener;
 use super::process::exit;
 use super::signals::{self, Arrival, Sender, Signals};
+use super::spares::Spares;
 use super::zones::Zones;
 use super::{keeper, landlock, mounts, probe::probe};
 use crate::{Exit, Guard, Jail, SandboxError, Unsupported};
@@ -36,9 +38,12 @@ pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<E
     let aliases = mounts::aliases(&places).map_err(prepare("reading the mounts"))?;
     let mut denied: Vec<PathBuf> = places.iter().map(|place| place.to_path_buf()).collect();
     denied.extend(aliases.iter().map(|alias| alias.mounted_at.clone()));
-    let rules = landlock::rules(&jail.root, &denied).map_err(prepare("making the Landlock rules"))?;
-    let zones = Zones::new(jail, aliases, rules.granted);
-    let broker = Broker::new(zones, guard);
+    let exempt = exempt_folders(jail, &denied);
+    let spares = jail.spares.as_deref().map(Spares::make).unwrap_or_default();
+    let rules = landlock::rules(&jail.root, &denied, exempt.iter().chain(spares.left().iter()))
+        .map_err(prepare("making the Landlock rules"))?;
+    let zones = Zones::new(jail, aliases, rules.granted, exempt);
+    let broker = Broker::new(zones, spares, guard);
 
     let signals = Signals::take().map_err(prepare("taking over signals"))?;
     let (control, far_end) = control_pair().map_err(prepare("making a socket"))?;
@@ -65,6 +70,15 @@ pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<E
     keeper.wait().map_err(prepare("waiting for the keeper"))?;
     broker.stop();
     ended
+}
+
+/// The exempt folders that Landlock can allow: those that exist and hold nothing that must stay closed.
+fn exempt_folders(jail: &Jail, denied: &[PathBuf]) -> Vec<Allowed> {
+    let is_open = |folder: &&PathBuf| {
+        let is_closed = |name: &PathBuf| name.starts_with(folder) || *name != jail.root && folder.starts_with(name);
+        folder.starts_with(&jail.root) && !denied.iter().any(is_closed)
+    };
+    jail.exempt.iter().filter(is_open).filter_map(|folder| Allowed::open(folder.clone()).ok()).collect()
 }
 
 /// Why the child never handed over its listener.

@@ -6,9 +6,15 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
 
 use crate::Jail;
+use crate::linux::landlock::Allowed;
 use crate::linux::mounts::Alias;
+
+/// A folder that was there this long ago is still there, as far as others are concerned.
+const SETTLED: Duration = Duration::from_millis(20);
 
 /// Where a canonical path lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +23,8 @@ pub(crate) enum Zone<'a> {
     Protected,
     /// A file of the checkout, relative to its root. The guard decides whether it needs a lock.
     Tree(&'a Path),
+    /// In an exempt folder of the checkout that Landlock allows: the kernel may run the call itself.
+    Exempt,
     /// Belongs to git: performed by the broker, no lock.
     Git,
     /// Outside, and Landlock does not allow it: folders above the tree and what was made in them since. Performed by
@@ -35,13 +43,41 @@ pub(crate) struct Zones {
     protected: Vec<PathBuf>,
     aliases: Vec<Alias>,
     granted: Granted,
+    exempt: RwLock<Vec<Exempt>>,
+}
+
+/// An exempt folder that Landlock allows.
+#[derive(Debug)]
+struct Exempt {
+    folder: Allowed,
+    seen: Mutex<Option<Instant>>,
+}
+
+impl Exempt {
+    fn new(folder: Allowed) -> Self {
+        Self { folder, seen: Mutex::default() }
+    }
+
+    /// True if the name still leads to that folder. Not looked at for every call: there are many, and what the
+    /// broker takes away is [told](Zones::folder_is_gone).
+    fn is_there(&self) -> bool {
+        let mut seen = self.seen();
+        if !seen.is_some_and(|seen| seen.elapsed() < SETTLED) {
+            *seen = is_still(&self.folder.path, self.folder.identity).then(Instant::now);
+        }
+        seen.is_some()
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What Landlock allows, and which file or folder had that name then: the permission belongs to the file, not to the name.
 pub(crate) type Granted = HashMap<PathBuf, (u64, u64)>;
 
 impl Zones {
-    pub(crate) fn new(jail: &Jail, aliases: Vec<Alias>, granted: Granted) -> Self {
+    pub(crate) fn new(jail: &Jail, aliases: Vec<Alias>, granted: Granted, exempt: Vec<Allowed>) -> Self {
         Self {
             root: jail.root.clone(),
             dot_git: jail.root.join(".git"),
@@ -49,6 +85,19 @@ impl Zones {
             protected: jail.protected.clone(),
             aliases,
             granted,
+            exempt: RwLock::new(exempt.into_iter().map(Exempt::new).collect()),
+        }
+    }
+
+    /// An exempt folder that Landlock allows has its place now.
+    pub(crate) fn add_exempt(&self, folder: Allowed) {
+        self.exempt.write().unwrap_or_else(PoisonError::into_inner).push(Exempt::new(folder));
+    }
+
+    /// A folder was removed or replaced for a program of the tree.
+    pub(crate) fn folder_is_gone(&self) {
+        for exempt in self.exempt().iter() {
+            *exempt.seen() = None;
         }
     }
 
@@ -74,7 +123,7 @@ impl Zones {
             return Zone::Git;
         }
         if let Some(relative) = below(path, &self.root) {
-            return Zone::Tree(relative);
+            return if self.is_in_exempt(path) { Zone::Exempt } else { Zone::Tree(relative) };
         }
         if self.is_granted(path) { Zone::Granted } else { Zone::Above }
     }
@@ -83,9 +132,27 @@ impl Zones {
     /// rights on the folder above.
     fn is_granted(&self, path: &Path) -> bool {
         let folder = path.ancestors().skip(1).find_map(|above| Some((above, self.granted.get(above)?)));
-        folder.is_some_and(|(folder, identity)| {
-            fs::symlink_metadata(folder).is_ok_and(|now| (now.dev(), now.ino()) == *identity)
+        folder.is_some_and(|(folder, identity)| is_still(folder, *identity))
+    }
+
+    /// True below an exempt folder that is still the one it was, as above.
+    fn is_in_exempt(&self, path: &Path) -> bool {
+        self.exempt().iter().any(|exempt| {
+            below(path, &exempt.folder.path).is_some_and(|rest| !rest.as_os_str().is_empty())
+                && exempt.is_there()
         })
+    }
+
+    fn exempt(&self) -> RwLockReadGuard<'_, Vec<Exempt>> {
+        self.exempt.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if moving `path` would move a folder that Landlock allows, and with it the permission.
+    pub(crate) fn carries_exempt(&self, path: &Path) -> bool {
+        let moves = |folder: &Allowed| below(&folder.path, path).is_some();
+        self.exempt()
+            .iter()
+            .any(|Exempt { folder, .. }| moves(folder) && is_still(&folder.path, folder.identity))
     }
 
     /// True for names that belong to git rather than to the checkout.
@@ -98,6 +165,11 @@ impl Zones {
         let fixed = [&self.root, &self.dot_git, &self.git_dir];
         fixed.into_iter().chain(&self.protected).any(|name| below(name, path).is_some())
     }
+}
+
+/// True if the name still leads to that file or folder.
+fn is_still(path: &Path, identity: (u64, u64)) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == identity)
 }
 
 /// The rest of `path` if it is `folder` or below it. Both are canonical, so it is enough to compare their bytes.
@@ -122,12 +194,14 @@ mod tests {
             root: "/home/u/repo".into(),
             git_dir: "/home/u/repo/.git".into(),
             protected: vec!["/home/u/repo/.git/hooks".into(), "/home/u/repo/.git/mala".into()],
+            exempt: Vec::new(),
+            spares: None,
         };
         let alias = Alias { mounted_at: "/mnt/again".into(), real: "/home/u/repo".into() };
         let tmp = fs::metadata("/tmp").unwrap();
         let replaced = (tmp.dev(), tmp.ino() + 1);
         let granted = [("/tmp".into(), (tmp.dev(), tmp.ino())), ("/usr".into(), replaced)];
-        Zones::new(&jail, vec![alias], granted.into())
+        Zones::new(&jail, vec![alias], granted.into(), Vec::new())
     }
 
     #[test]

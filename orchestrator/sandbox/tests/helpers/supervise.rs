@@ -1,6 +1,6 @@
 //! Runs a command in the sandbox: `supervise ROOT HELD COMMAND...`. The file HELD belongs to someone else, and so does
-//! `lent.txt` once there is a file `ignored/over`. Everything below `ignored/` needs no lock, and all other files
-//! are free. Ends the way the command ended.
+//! `lent.txt` once there is a file `ignored/over`. Everything below `ignored/` and `made/` needs no lock, and neither do
+//! names that end in `.loose`; all other files are free. Ends the way the command ended.
 
 use std::env;
 use std::ffi::OsString;
@@ -31,6 +31,8 @@ impl Guard for OneHeld {
 
     fn is_exempt(&self, path: &Path) -> bool {
         path.starts_with("ignored")
+            || path.starts_with("made")
+            || path.extension().is_some_and(|ending| ending == "loose")
     }
 }
 
@@ -43,7 +45,8 @@ fn main() {
     let git_dir = root.join(".git");
     let protected = ["hooks", "config", "info/attributes", "mala"].map(|name| git_dir.join(name)).to_vec();
     let over = root.join("ignored/over");
-    let jail = Jail { root, git_dir, protected };
+    let (exempt, spares) = (vec![root.join("ignored")], Some(git_dir.join("mala/spares")));
+    let jail = Jail { root, git_dir, protected, exempt, spares };
     let code = match mala_sandbox::run(&jail, Arc::new(OneHeld { held, over }), command) {
         Ok(exit) => exit.code.unwrap_or_else(|| 128 + exit.signal.unwrap_or(0)),
         Err(error) => {

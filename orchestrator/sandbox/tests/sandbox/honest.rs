@@ -60,7 +60,7 @@ open('a', 'w').write('1'); os.replace('a', 'b'); print(open('b').read()); os.rem
 with tempfile.NamedTemporaryFile(dir='.') as f: f.write(b'x'); f.flush(); print(os.path.getsize(f.name))
 with tempfile.TemporaryFile(dir='.') as f: f.write(b'x'); f.seek(0); print(f.read())
 os.makedirs('x/y/z'); pathlib.Path('x/y/z/f').write_text('t'); shutil.copytree('x', 'w'); shutil.rmtree('x'); print(sorted(os.listdir('w/y/z')))
-fd = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o644); os.write(fd, b'named'); os.link('/proc/self/fd/%d' % fd, 'named', follow_symlinks=True); print(open('named').read())
+fd = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o644); os.write(fd, b'named'); os.link('proc/self/fd/%d' % fd, 'named', src_dir_fd=os.open('/', os.O_RDONLY)); print(open('named').read())
 try: open('nowhere/x', 'w')
 except FileNotFoundError as e: print(e)
 try: os.open('free.txt', os.O_CREAT | os.O_EXCL)

@@ -19,6 +19,7 @@ use super::callers::Callers;
 use super::gate::Gate;
 use super::links::Links;
 use super::notify::Listener;
+use super::spares::Spares;
 use super::task::Umasks;
 use super::zones::Zones;
 use crate::Guard;
@@ -26,6 +27,7 @@ use crate::Guard;
 /// What every answer needs.
 pub(crate) struct Rules {
     pub(crate) zones: Zones,
+    pub(crate) spares: Spares,
     pub(crate) guard: Arc<dyn Guard>,
     pub(crate) links: Links,
     pub(crate) umasks: Umasks,
@@ -50,9 +52,10 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    pub(crate) fn new(zones: Zones, guard: Arc<dyn Guard>) -> Self {
+    pub(crate) fn new(zones: Zones, spares: Spares, guard: Arc<dyn Guard>) -> Self {
         let rules = Rules {
             zones,
+            spares,
             guard,
             links: Links::default(),
             umasks: Umasks::new(),

@@ -2,17 +2,18 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
-use super::Answer;
 use super::call::At;
-use super::session::{Lane, Session};
+use super::session::{Lane, Session, Side};
+use super::{Answer, Rules};
 use crate::Action;
 use crate::linux::handle;
-use crate::linux::resolve::{self, Last, Object, Place};
+use crate::linux::resolve::{self, Found, Last, Object, Place};
+use crate::linux::zones::Zone;
 
 /// The names of `lanes` that the guard is asked about.
 fn judged<'p>(lanes: &[Lane<'p>]) -> Vec<&'p Path> {
@@ -32,6 +33,12 @@ fn set_mode(place: &Place, mode: Mode) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let made = rustix::fs::openat(place.parent()?, place.name(), flags, Mode::empty())?;
     handle::chmod(&made, mode)
+}
+
+/// True if what is made in the folder gets its group or its access list.
+fn hands_down(folder: &Path) -> bool {
+    let has_list = || rustix::fs::getxattr(folder, c"system.posix_acl_default", &mut [0_u8; 0][..]).is_ok();
+    rustix::fs::stat(folder).is_ok_and(|stat| stat.st_mode & libc::S_ISGID != 0) || has_list()
 }
 
 impl Session<'_> {
@@ -69,11 +76,15 @@ impl Session<'_> {
             self.rules.callers.folders_change();
         }
         let lanes = [self.lane(&from)?, self.lane(&to)?];
-        if lanes == [Lane::Kernel, Lane::Kernel] {
-            return Ok(Answer::Proceed);
-        }
-        if lanes[0].is_inside() != lanes[1].is_inside() {
+        let carries_exempt = |place: &Place| self.rules.zones.carries_exempt(&place.path);
+        if lanes[0].side() != lanes[1].side()
+            || carries_exempt(&from)
+            || flags.contains(RenameFlags::EXCHANGE) && carries_exempt(&to)
+        {
             return Err(Errno::XDEV);
+        }
+        if lanes[0].is_for_kernel() && lanes[1].is_for_kernel() {
+            return Ok(Answer::Proceed);
         }
         self.permit(Action::Rename, &judged(&lanes), is_folder)?;
         let (from_folder, to_folder) = (from.parent()?, to.parent()?);
@@ -83,6 +94,9 @@ impl Session<'_> {
                 self.rules.links.moving(rename)?;
             }
             _ => rename()?,
+        }
+        if to.is_folder() {
+            self.rules.zones.folder_is_gone();
         }
         Ok(Answer::Done)
     }
@@ -98,13 +112,16 @@ impl Session<'_> {
             return Err(self.refuse_fixed(&place.path));
         }
         let lane = self.lane(&place)?;
-        if lane == Lane::Kernel {
+        if lane.is_for_kernel() {
             return Ok(Answer::Proceed);
         }
         // An empty folder is nobody's, and the kernel refuses to unlink one as a file.
         let names = if place.is_folder() { Vec::new() } else { judged(&[lane]) };
         self.permit(Action::Delete, &names, false)?;
         rustix::fs::unlinkat(place.parent()?, place.name(), flags)?;
+        if place.is_folder() {
+            self.rules.zones.folder_is_gone();
+        }
         Ok(Answer::Done)
     }
 
@@ -119,15 +136,17 @@ impl Session<'_> {
         let to = self.name_at(to, Errno::EXIST)?.ok_or(Errno::EXIST)?;
         let target = self.lane(&to)?;
         let (found, names) = match &from {
+            // Made without a name: the kernel could give it another one where it was made.
+            Object::Nameless(found) if self.side_of_nameless(found) != target.side() => return Err(Errno::XDEV),
             Object::Nameless(found) => (found, judged(&[target])),
             Object::Named(place) => {
                 let found = place.found.as_ref().ok_or(Errno::NOENT)?;
                 let source = self.lane(place)?;
                 match (source, target) {
-                    (Lane::Kernel, Lane::Kernel) => return Ok(Answer::Proceed),
                     // A name that needs no lock must never lead to a file that does.
                     (Lane::Judged(_), Lane::Free) | (Lane::Free, Lane::Judged(_)) => return Err(Errno::XDEV),
-                    _ if source.is_inside() != target.is_inside() => return Err(Errno::XDEV),
+                    _ if source.side() != target.side() => return Err(Errno::XDEV),
+                    _ if source.is_for_kernel() && target.is_for_kernel() => return Ok(Answer::Proceed),
                     _ => (found, judged(&[source, target])),
                 }
             }
@@ -138,6 +157,16 @@ impl Session<'_> {
         self.permit(Action::Link, &names, false)?;
         handle::link(&found.fd, to.parent()?, to.name())?;
         Ok(Answer::Done)
+    }
+
+    /// Where something without a name was made.
+    fn side_of_nameless(&self, found: &Found) -> Side {
+        let name = handle::name(&found.fd).map(PathBuf::from).unwrap_or_default();
+        match self.rules.zones.of(&self.rules.zones.unalias(name)) {
+            Zone::Exempt => Side::Exempt,
+            Zone::Above | Zone::Granted => Side::Outside,
+            Zone::Tree(_) | Zone::Git | Zone::Protected => Side::Inside,
+        }
     }
 
     pub(super) fn symlink(&self, text: u64, at: At) -> Result<Answer, Errno> {
@@ -156,16 +185,36 @@ impl Session<'_> {
         if place.found.is_some() {
             return Err(Errno::EXIST);
         }
-        if self.lane(&place)? == Lane::Kernel {
+        if self.lane(&place)?.is_for_kernel() {
             return Ok(Answer::Proceed);
         }
         self.permit(Action::Create, &[], true)?;
         let (mode, needs_more) = self.rules.umasks.apply(self.task, mode);
+        if self.place_spare(&place, mode)? {
+            return Ok(Answer::Done);
+        }
         rustix::fs::mkdirat(place.parent()?, place.name(), mode)?;
         if needs_more {
             set_mode(&place, mode)?;
         }
         Ok(Answer::Done)
+    }
+
+    /// Makes an exempt folder out of one that Landlock allows. False if it has to be made like any other.
+    fn place_spare(&self, place: &Place, mode: Mode) -> Result<bool, Errno> {
+        let Rules { zones, spares, .. } = self.rules;
+        let Zone::Tree(name) = zones.of(&place.path) else { return Ok(false) };
+        // A spare folder belongs to the supervisor, and has not inherited what a new one would.
+        if spares.left().is_empty()
+            || self.rules.callers.have_own_rights()
+            || zones.carries_fixed(&place.path)
+            || place.path.parent().is_none_or(hands_down)
+            || !self.ask(|guard| guard.is_exempt_folder(name))
+        {
+            return Ok(false);
+        }
+        let placed = spares.place(place.parent()?, &place.path, mode)?;
+        Ok(placed.map(|folder| zones.add_exempt(folder)).is_some())
     }
 
     pub(super) fn mknod(&self, at: At, mode: u32, device: u64) -> Result<Answer, Errno> {
@@ -199,7 +248,7 @@ impl Session<'_> {
             return Err(Errno::EXIST);
         }
         let lane = self.lane(place)?;
-        if lane == Lane::Kernel {
+        if lane.is_for_kernel() {
             return Ok(false);
         }
         self.permit(Action::Create, &judged(&[lane]), false)?;

@@ -22,16 +22,34 @@ pub(super) enum Lane<'p> {
     Judged(&'p Path),
     /// In the tree or git's folder, but no lock is needed: the broker.
     Free,
+    /// In the tree, where no lock is needed and Landlock says yes: the kernel.
+    Exempt,
     /// Outside the tree where Landlock says no: the broker.
     Above,
     /// Outside the tree: the kernel.
     Kernel,
 }
 
+/// What is like a file system of its own: nothing moves from one to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Inside,
+    /// A file with a name here could be written without being judged, by whoever wins a race.
+    Exempt,
+    Outside,
+}
+
 impl Lane<'_> {
-    /// Names inside and names outside are like two file systems: nothing moves between them.
-    pub(super) fn is_inside(self) -> bool {
-        matches!(self, Self::Judged(_) | Self::Free)
+    pub(super) fn side(self) -> Side {
+        match self {
+            Self::Judged(_) | Self::Free => Side::Inside,
+            Self::Exempt => Side::Exempt,
+            Self::Above | Self::Kernel => Side::Outside,
+        }
+    }
+
+    pub(super) fn is_for_kernel(self) -> bool {
+        matches!(self, Self::Exempt | Self::Kernel)
     }
 }
 
@@ -117,6 +135,7 @@ impl<'a> Session<'a> {
             Zone::Tree(name) if name.as_os_str().is_empty() => Ok(Lane::Free),
             Zone::Tree(name) if self.ask(|guard| guard.is_exempt(name)) => Ok(Lane::Free),
             Zone::Tree(name) => Ok(Lane::Judged(name)),
+            Zone::Exempt => Ok(Lane::Exempt),
             Zone::Git => Ok(Lane::Free),
             Zone::Above => Ok(Lane::Above),
             Zone::Granted => Ok(Lane::Kernel),

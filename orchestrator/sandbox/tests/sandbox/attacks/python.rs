@@ -157,6 +157,60 @@ def swap():
     os.symlink('sub', 'm'); os.replace('m', 'l')
     os.symlink('ignored/d', 'm'); os.replace('m', 'l')
 race(1.0, swap, lambda: open('l/held.txt', 'w').write('x'))"###),
+        python("race of the path's text in an ignored folder", r###"
+safe = b'ignored/safe'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
+text = ctypes.create_string_buffer(safe, 256)
+def swap():
+    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
+def strike():
+    fd = libc.open(text, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    if fd >= 0: os.close(fd)
+race(1.0, swap, strike)"###),
+        python("race of the path's text in a folder made on the way", r###"
+os.mkdir('made')
+safe = b'made/safe'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
+text = ctypes.create_string_buffer(safe, 256)
+def swap():
+    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
+def strike():
+    fd = libc.open(text, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    if fd >= 0: os.close(fd)
+race(1.0, swap, strike)"###),
+        python("race of a rename's text in an ignored folder", r###"
+safe = b'ignored/safe'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
+text = ctypes.create_string_buffer(safe, 256)
+def swap():
+    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
+def strike():
+    open('ignored/n', 'w').close(); libc.rename(b'ignored/n', text)
+race(1.0, swap, strike)"###),
+        python("race of the text that is moved to an ignored folder", r###"
+safe = b'ignored/safe'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
+text = ctypes.create_string_buffer(safe, 256)
+def swap():
+    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
+def strike():
+    open('ignored/safe', 'w').close(); libc.rename(text, b'ignored/n')
+race(1.0, swap, strike)"###),
+        python("race of the text that is linked to an ignored folder", r###"
+safe = b'ignored/safe'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
+text = ctypes.create_string_buffer(safe, 256); open('ignored/safe', 'w').close()
+def swap():
+    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
+def strike():
+    libc.unlink(b'ignored/n'); libc.link(text, b'ignored/n'); open('ignored/n', 'w').write('x')
+race(1.0, swap, strike)"###),
+        python("race of a link in an ignored folder", r###"
+os.symlink('safe', 'ignored/l')
+def swap():
+    os.symlink('../sub/held.txt', 'ignored/m'); os.replace('ignored/m', 'ignored/l')
+    os.symlink('safe', 'ignored/m'); os.replace('ignored/m', 'ignored/l')
+race(1.0, swap, lambda: open('ignored/l', 'w').write('x'))"###),
+        python("race of a descriptor of an ignored folder", r###"
+os.mkdir('ignored/d'); a = os.open('ignored/d', os.O_PATH); b = os.open('sub', os.O_PATH); d = os.dup(a)
+def swap():
+    os.dup2(a, d); os.dup2(b, d)
+race(1.0, swap, lambda: os.close(os.open('held.txt', os.O_WRONLY | os.O_CREAT | os.O_TRUNC, dir_fd=d)))"###),
         python("race of openat2's flags", r###"
 how = (ctypes.c_uint64 * 3)(0, 0, 0)
 def swap():

@@ -93,6 +93,7 @@ pub(super) const SHELL: &[(Class, &[Attack])] = &[
         shell("link through /proc/self/fd", &[], "exec 3<sub; ln -s /proc/self/fd/3 $OUT/d; echo x > $OUT/d/held.txt"),
         shell("hard link made", &[], "ln sub/held.txt h; echo x > h"),
         shell("hard link made outside", &[], "ln sub/held.txt $OUT/h; echo x > $OUT/h"),
+        shell("the folder moved to an ignored one", &[], "mv sub ignored/; echo x > ignored/sub/held.txt"),
         shell("hard link made in an ignored folder", &[], "ln sub/held.txt ignored/h; echo x > ignored/h"),
         shell("hard link through a symbolic link", &[], "ln -s sub/held.txt l; ln -L l h; echo x > h"),
         shell("cp -l", &[], "cp -l sub/held.txt h; echo x > h"),

@@ -1,0 +1,145 @@
+//! Folders made in advance. Landlock's rules are fixed when a program starts, and they are about files rather than names. So
+//! that it can allow what happens in a folder that is made later, such a folder exists from the start elsewhere, and is
+//! moved into place when a program makes it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{CWD, FlockOperation, Mode, RenameFlags};
+use rustix::io::Errno;
+
+use super::handle;
+use super::landlock::Allowed;
+
+/// An agent seldom makes more ignored folders; what it makes then works as well, only slower.
+const COUNT: usize = 8;
+
+/// What is left of them. Those that were not needed go with the value.
+#[derive(Debug, Default)]
+pub(crate) struct Spares {
+    /// Where they are made. Locked while somebody needs it: what is not locked was left by a supervisor that was killed.
+    home: Option<(PathBuf, File)>,
+    left: Mutex<Vec<Allowed>>,
+}
+
+impl Spares {
+    /// Makes spare folders in a folder of their own in `parent`; none if that is not possible.
+    pub(crate) fn make(parent: &Path) -> Self {
+        Self::try_make(parent).unwrap_or_default()
+    }
+
+    fn try_make(parent: &Path) -> io::Result<Self> {
+        fs::create_dir_all(parent)?;
+        sweep(parent)?;
+        let home = parent.join(std::process::id().to_string());
+        fs::create_dir(&home)?;
+        let lock = File::open(&home)?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        let made = Self { home: Some((home.clone(), lock)), left: Mutex::default() };
+        for number in 0..COUNT {
+            let path = home.join(number.to_string());
+            fs::create_dir(&path)?;
+            made.left().push(Allowed::open(path)?);
+        }
+        Ok(made)
+    }
+
+    pub(crate) fn left(&self) -> MutexGuard<'_, Vec<Allowed>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves one to `path`, whose folder is `parent`. None if there is none, or it cannot be moved there.
+    pub(crate) fn place(&self, parent: &OwnedFd, path: &Path, mode: Mode) -> Result<Option<Allowed>, Errno> {
+        let Some(name) = path.file_name() else { return Ok(None) };
+        let Some(spare) = self.left().pop() else { return Ok(None) };
+        handle::chmod(&spare.fd, mode)?;
+        match rustix::fs::renameat_with(CWD, &spare.path, parent, name, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(Some(Allowed { path: path.to_path_buf(), ..spare })),
+            Err(errno) => {
+                self.left().push(spare);
+                if errno == Errno::EXIST { Err(errno) } else { Ok(None) }
+            }
+        }
+    }
+}
+
+impl Drop for Spares {
+    fn drop(&mut self) {
+        if let Some((home, _lock)) = &self.home {
+            let _swept_later = fs::remove_dir_all(home);
+        }
+    }
+}
+
+/// Removes what killed supervisors have left.
+fn sweep(parent: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(parent)?.flatten() {
+        let is_left = |home: &File| rustix::fs::flock(home, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if File::open(entry.path()).is_ok_and(|home| is_left(&home)) {
+            fs::remove_dir_all(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn open(path: &Path) -> OwnedFd {
+        File::open(path).unwrap().into()
+    }
+
+    #[test]
+    fn a_spare_folder_becomes_the_one_that_is_wanted_once() {
+        let tree = tempfile::tempdir().unwrap();
+        let parent = tree.path().join("spares");
+        let spares = Spares::make(&parent);
+        let wanted = tree.path().join("target");
+        let place = || spares.place(&open(tree.path()), &wanted, Mode::from_raw_mode(0o751));
+        let placed = place().unwrap().unwrap();
+        let mode = fs::metadata(&wanted).unwrap().permissions().mode() & 0o7777;
+        assert_eq!((placed.path.as_path(), mode), (wanted.as_path(), 0o751));
+        assert_eq!(place().unwrap_err(), Errno::EXIST);
+        assert_eq!(spares.left().len(), COUNT - 1);
+        drop(spares);
+        assert!(wanted.exists());
+        assert_eq!(fs::read_dir(parent).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn on_another_file_system_it_is_not_moved() {
+        let (tree, parent) = (tempfile::tempdir().unwrap(), tempfile::tempdir_in("/dev/shm").unwrap());
+        let spares = Spares::make(parent.path());
+        let place = |path: &Path| spares.place(&open(path), &path.join("x"), Mode::RWXU).unwrap();
+        assert!(place(tree.path()).is_none() && !tree.path().join("x").exists());
+        assert!(place(parent.path()).is_some(), "it is still there for another");
+    }
+
+    #[test]
+    fn what_a_killed_supervisor_left_is_swept_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        fs::create_dir_all(parent.path().join("1/0")).unwrap();
+        let used = parent.path().join("2");
+        fs::create_dir_all(used.join("0")).unwrap();
+        let lock = File::open(&used).unwrap();
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let spares = Spares::make(parent.path());
+        assert_eq!(spares.left().len(), COUNT);
+        assert!(!parent.path().join("1").exists() && used.join("0").exists());
+    }
+
+    #[test]
+    fn without_a_place_for_them_there_are_none() {
+        let spares = Spares::make(Path::new("/proc/nowhere"));
+        assert!(spares.left().is_empty());
+        let tree = tempfile::tempdir().unwrap();
+        let none = spares.place(&open(tree.path()), &tree.path().join("x"), Mode::RWXU);
+        assert!(none.unwrap().is_none());
+    }
+}
