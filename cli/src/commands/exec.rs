@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -11,7 +11,7 @@ use clap::Args;
 use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
 use mala_logs::telemetry::spans;
-use mala_sandbox::{Exit, SandboxError};
+use mala_sandbox::{Exit, Jail, SandboxError};
 use mala_store::process::{self, Process};
 use mala_store::{Agent, Party, Store, StoreError, Which};
 use serde_json::json;
@@ -78,10 +78,8 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
         }
         context.ui.note("unprotected", YELLOW, &message);
     }
-    let ignored = Ignored::in_checkout(scope.root());
-    if kernel.is_ok() {
-        ignored.get_ready();
-    }
+    // Git takes as long to answer as the rest of the start.
+    let looking = kernel.is_ok().then(|| look_ahead(&scope));
     let owner =
         args.owner_pid.map(|pid| Process::find(pid).ok_or(StoreError::NoProcess { pid })).transpose()?;
     let party = Party {
@@ -99,6 +97,8 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     }
     let session = spans::agent(&party.agent, &profile(args));
     let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
+    let looked = looking.and_then(|looking| looking.join().ok());
+    let (ignored, exempt) = looked.unwrap_or_else(|| (Ignored::in_checkout(scope.root()), Vec::new()));
     let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings, ignored)?);
     let beside = beside(&scope, &party, &settings, &guard, &context.ui);
     let is_enforced = kernel.is_ok();
@@ -107,7 +107,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
             let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
             let _watch =
                 owner.as_ref().map(|_| OwnerWatch::start(&party.owner, Some(desk.socket()))).transpose()?;
-            run_enforced(args, context, &scope, &desk, &guard)
+            run_enforced(args, context, &jail(&scope, exempt), &desk, &guard)
         }
         Err(_) => {
             let _watch = owner.as_ref().map(|_| OwnerWatch::start(&party.owner, None)).transpose()?;
@@ -127,6 +127,16 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     guard.turns().end_span();
     report(context, &party, &guard, exit, is_enforced)?;
     Ok(code(exit))
+}
+
+/// Asks git in which folders no locks are needed.
+fn look_ahead(scope: &Scope) -> JoinHandle<(Ignored, Vec<PathBuf>)> {
+    let root = scope.root().to_path_buf();
+    thread::spawn(move || {
+        let ignored = Ignored::in_checkout(&root);
+        let folders = ignored.root_folders().iter().map(|folder| root.join(folder)).collect();
+        (ignored, folders)
+    })
 }
 
 /// What kind of agent it is: nobody knows more than the program's name here.
@@ -216,14 +226,13 @@ impl Drop for OwnerWatch {
 fn run_enforced(
     args: &ExecArgs,
     context: &Context,
-    scope: &Scope,
+    jail: &Jail,
     desk: &Desk,
     guard: &Arc<StoreGuard>,
 ) -> Result<Exit, CliError> {
     let mut command = command(args, context);
     command.env(desk::VARIABLE, desk.socket());
-    let jail = jail(scope, guard.exempt_folders());
-    mala_sandbox::run(&jail, guard.clone(), command).map_err(|error| not_started(args, error))
+    mala_sandbox::run(jail, guard.clone(), command).map_err(|error| not_started(args, error))
 }
 
 /// Without the kernel's help: the agent is known, and bound by what it asks for.

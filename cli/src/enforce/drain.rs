@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mala_core::{Key, Scope};
+use mala_core::{Key, Lock, Scope, Target, Timestamp};
 use mala_sandbox::{Writer, has_writers, writers};
+use mala_store::{EventFilter, EventKind, Store, StoreError};
 
 use crate::error::CliError;
 use crate::ui::plain;
@@ -16,6 +17,8 @@ use crate::ui::plain;
 /// How long a hand-over waits for writers to finish.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// Events that can have been written since a lock was taken from the dead.
+const RECENT: i64 = 1_000;
 
 /// Waits until nobody has these files open for writing. After a while it is an error that names who has.
 pub(crate) fn drain(scope: &Scope, keys: &[Key]) -> Result<(), CliError> {
@@ -28,6 +31,24 @@ pub(crate) fn drain(scope: &Scope, keys: &[Key]) -> Result<(), CliError> {
             }
             thread::sleep(LOOK_AGAIN);
         }
+    }
+    Ok(())
+}
+
+/// Waits for what is left of agents that were killed, as far as these locks are concerned: a lock is free when its
+/// supervisor is dead, and the programs that it kept die a moment later. Whoever still writes after that is not theirs.
+pub(crate) fn outlive_the_dead(scope: &Scope, store: &mut Store, locks: &[Lock]) -> Result<(), StoreError> {
+    let Some(newest) = locks.iter().map(|lock| lock.fence).max() else { return Ok(()) };
+    let orphaned = EventFilter {
+        after: Some(newest.0 - RECENT),
+        since: Some(Timestamp::now().minus(PATIENCE)),
+        kind: Some(EventKind::LockOrphaned.as_str().to_owned()),
+        limit: Some(1),
+        ..EventFilter::default()
+    };
+    if !store.events(&orphaned)?.is_empty() {
+        let file = |lock: &Lock| if let Target::File(key) = &lock.target { Some(key.clone()) } else { None };
+        let _somebody_else = drain(scope, &locks.iter().filter_map(file).collect::<Vec<_>>());
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use mala_store::process::Process;
 use mala_store::{EventKind, Outcome, Party, Refusal, Request, Store, StoreError, Which};
 use serde_json::json;
 
-use super::drain::path_of;
+use super::drain::{outlive_the_dead, path_of};
 use super::git_locks::GitLocks;
 use super::ignored::Ignored;
 use super::turns::{Turns, command_line};
@@ -101,11 +101,6 @@ impl StoreGuard {
             git_locks: GitLocks::open(scope)?,
             desk: Mutex::new(books),
         })
-    }
-
-    /// Folders of the checkout, absolute, in which no locks are needed.
-    pub(crate) fn exempt_folders(&self) -> Vec<PathBuf> {
-        self.ignored.root_folders().into_iter().map(|folder| self.scope.root().join(folder)).collect()
     }
 
     /// Removes lock files of git that killed processes of the tree have left.
@@ -213,7 +208,8 @@ impl StoreGuard {
         let outcome = books.store.reserve(&request)?;
         metrics().lock_try(LockResult::from(matches!(outcome, Outcome::Granted(_))));
         Ok(match outcome {
-            Outcome::Granted(_) => {
+            Outcome::Granted(locks) => {
+                outlive_the_dead(&self.scope, &mut books.store, &locks)?;
                 books.note_grant(&self.party, attempt, keys, version)?;
                 Ruling::Allow
             }

@@ -22,12 +22,19 @@ pub(crate) struct Ignored {
 #[derive(Debug, Default)]
 struct Answers {
     known: HashMap<PathBuf, bool>,
-    /// Started with the first question.
-    git: Option<CheckIgnore>,
+    /// Whether a rule applies, tracked or not. Asked first: most paths are not ignored, and with many tracked files it
+    /// is much faster than the other.
+    rules: CheckIgnore,
+    /// Whether git ignores it.
+    ignores: CheckIgnore,
 }
 
+/// `git check-ignore`, started with the first question.
+#[derive(Debug, Default)]
+struct CheckIgnore(Option<Asked>);
+
 #[derive(Debug)]
-struct CheckIgnore {
+struct Asked {
     child: Child,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -36,13 +43,6 @@ struct CheckIgnore {
 impl Ignored {
     pub(crate) fn in_checkout(root: &Path) -> Self {
         Self { root: root.to_path_buf(), answers: Mutex::default() }
-    }
-
-    /// Starts git before there is a question. It takes a while until it can answer.
-    pub(crate) fn get_ready(&self) {
-        if let Ok(mut answers) = self.answers.lock() {
-            answers.git = CheckIgnore::start(&self.root).ok();
-        }
     }
 
     /// The folders in the root that git ignores, with all that is in them.
@@ -56,10 +56,15 @@ impl Ignored {
             .map(|entry| PathBuf::from(entry.file_name()))
             .take(MOST_FOLDERS)
             .collect();
-        // Git has just read which files are tracked, and calls no folder ignored that has one.
-        let are_ignored = self.ask(&mut answers, &folders).unwrap_or_default();
-        answers.known.extend(folders.iter().cloned().zip(are_ignored.iter().copied()));
-        folders.into_iter().zip(are_ignored).filter_map(|(folder, is)| is.then_some(folder)).collect()
+        let have_rules = answers.rules.ask(&self.root, Rules::Alone, &folders).unwrap_or_default();
+        let ignored: Vec<PathBuf> =
+            folders.into_iter().zip(have_rules).filter_map(|(folder, has)| has.then_some(folder)).collect();
+        // Mostly none of them has tracked files, so one look is enough.
+        let tracked = if ignored.is_empty() { Some(Vec::new()) } else { self.tracked_in(&ignored) };
+        let is_free = |folder: &PathBuf| tracked.as_ref().is_some_and(|files| !has_below(files, folder));
+        let folders: Vec<PathBuf> = ignored.into_iter().filter(is_free).collect();
+        answers.known.extend(folders.iter().map(|folder| (folder.clone(), true)));
+        folders
     }
 
     /// True if git would ignore a folder there. What is known about a path of that name is forgotten: it is a folder then.
@@ -68,7 +73,7 @@ impl Ignored {
             return true;
         }
         let Ok(mut answers) = self.answers.lock() else { return false };
-        let is_ignored = self.ask_one(&mut answers, &path.join("")) && !self.holds_tracked_files(path);
+        let is_ignored = self.is_ignored(&mut answers, &path.join("")) && !self.holds_tracked_files(path);
         if is_ignored {
             answers.known.insert(path.to_path_buf(), true);
         }
@@ -89,7 +94,7 @@ impl Ignored {
         if let Some(known) = answers.known.get(path) {
             return *known;
         }
-        let is_ignored = self.ask_one(answers, path)
+        let is_ignored = self.is_ignored(answers, path)
             && !(self.root.join(path).is_dir() && self.holds_tracked_files(path));
         answers.known.insert(path.to_path_buf(), is_ignored);
         is_ignored
@@ -97,30 +102,60 @@ impl Ignored {
 
     /// True for a folder that git ignores although it tracks files in it: they are not to be moved along.
     fn holds_tracked_files(&self, path: &Path) -> bool {
-        let list = Command::new("git").args(["ls-files", "-z", "--"]).arg(path).current_dir(&self.root).output();
-        list.is_ok_and(|out| !out.stdout.is_empty())
+        self.tracked_in(&[path.to_path_buf()]).is_none_or(|files| !files.is_empty())
     }
 
-    fn ask_one(&self, answers: &mut Answers, path: &Path) -> bool {
-        self.ask(answers, &[path.to_path_buf()]).is_ok_and(|is_ignored| is_ignored == [true])
+    /// The tracked files below these folders, each followed by a zero; none if git cannot be asked.
+    fn tracked_in(&self, folders: &[PathBuf]) -> Option<Vec<u8>> {
+        let mut list = Command::new("git");
+        list.args(["--literal-pathspecs", "ls-files", "-z", "--"]).args(folders).current_dir(&self.root);
+        let out = list.stderr(Stdio::null()).output().ok()?;
+        out.status.success().then_some(out.stdout)
     }
 
-    fn ask(&self, answers: &mut Answers, paths: &[PathBuf]) -> io::Result<Vec<bool>> {
-        let mut git = match answers.git.take() {
-            Some(git) => git,
-            None => CheckIgnore::start(&self.root)?,
-        };
-        let are_ignored = git.ask(paths)?;
-        // One that has failed, as it does for paths in submodules, is not asked again.
-        answers.git = Some(git);
-        Ok(are_ignored)
+    fn is_ignored(&self, answers: &mut Answers, path: &Path) -> bool {
+        let path = [path.to_path_buf()];
+        let is_yes = |answer: io::Result<Vec<bool>>| answer.is_ok_and(|answer| answer == [true]);
+        is_yes(answers.rules.ask(&self.root, Rules::Alone, &path))
+            && is_yes(answers.ignores.ask(&self.root, Rules::AndIndex, &path))
     }
 }
 
+/// True if one of these files, each followed by a zero, is in the folder.
+fn has_below(files: &[u8], folder: &Path) -> bool {
+    let below = folder.join("");
+    files.split(|byte| *byte == 0).any(|file| file.starts_with(below.as_os_str().as_bytes()))
+}
+
+/// What an answer is about.
+#[derive(Debug, Clone, Copy)]
+enum Rules {
+    Alone,
+    /// Nothing that is tracked, or has tracked files in it, is ignored.
+    AndIndex,
+}
+
 impl CheckIgnore {
-    fn start(root: &Path) -> io::Result<Self> {
-        let mut child = Command::new("git")
-            .args(["check-ignore", "-z", "--stdin", "--verbose", "--non-matching"])
+    fn ask(&mut self, root: &Path, rules: Rules, paths: &[PathBuf]) -> io::Result<Vec<bool>> {
+        let mut git = match self.0.take() {
+            Some(git) => git,
+            None => Asked::start(root, rules)?,
+        };
+        let answers = git.ask(paths)?;
+        // One that has failed, as it does for paths in submodules, is not asked again.
+        self.0 = Some(git);
+        Ok(answers)
+    }
+}
+
+impl Asked {
+    fn start(root: &Path, rules: Rules) -> io::Result<Self> {
+        let mut git = Command::new("git");
+        git.args(["check-ignore", "-z", "--stdin", "--verbose", "--non-matching"]);
+        if let Rules::Alone = rules {
+            git.arg("--no-index");
+        }
+        let mut child = git
             .current_dir(root)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -157,7 +192,7 @@ impl CheckIgnore {
     }
 }
 
-impl Drop for CheckIgnore {
+impl Drop for Asked {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -6,7 +6,7 @@ mod guard;
 mod ignored;
 mod turns;
 
-pub(crate) use drain::drain;
+pub(crate) use drain::{drain, outlive_the_dead};
 pub(crate) use guard::{Lost, Refused, StoreGuard};
 pub(crate) use ignored::Ignored;
 pub(crate) use turns::{

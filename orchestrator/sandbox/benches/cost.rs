@@ -104,7 +104,13 @@ fn confine() -> Result<(), landlock::RulesetError> {
 }
 
 fn jail(root: &Path) -> Jail {
-    Jail { root: root.to_owned(), git_dir: root.join(".git"), protected: Vec::new(), exempt: Vec::new(), spares: None }
+    Jail {
+        root: root.to_owned(),
+        git_dir: root.join(".git"),
+        protected: Vec::new(),
+        exempt: Vec::new(),
+        spares: None,
+    }
 }
 
 fn median(mut numbers: Vec<f64>) -> f64 {

@@ -8,8 +8,10 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use mala_tests::{World, eventually};
+use nix::sys::signal::Signal;
 
 use crate::cli::{Answer, MALA, done, held, mala, pair};
 
@@ -186,6 +188,75 @@ fn ignored_files_need_no_lock_and_git_goes_on_working() {
 }
 
 #[test]
+fn in_ignored_folders_agents_do_as_they_like_and_what_leaves_them_needs_a_lock() {
+    let world = world();
+    world.write(".gitignore", "build/\nnode_modules\ntracked/\n");
+    world.write("tracked/file.txt", "known to git\n");
+    world.git(&["add", "-f", "tracked/file.txt", ".gitignore"]);
+    world.git(&["commit", "-q", "-m", "more"]);
+    fs::create_dir(world.root().join("build")).unwrap();
+    // One folder was there, the others are made: at the root, further down, again, and below one that is ignored.
+    let script = format!(
+        "set -e; echo 1 > build/a; mkdir -p node_modules/x sub/node_modules; echo 2 > node_modules/x/b; \
+         echo 3 > sub/node_modules/c; rm -r build; mkdir build; echo 4 > build/d; mv build/d node_modules/x/; \
+         {MALA} lock list --json; mv node_modules/x/b out.txt; mv free.txt build/; echo 5 > tracked/file.txt; \
+         {MALA} lock list --json"
+    );
+    let answer = exec(&world, "me", &script);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    let keys = |line: &str| -> Vec<String> {
+        let locks: serde_json::Value = serde_json::from_str(line).unwrap();
+        let keys =
+            locks["locks"].as_array().unwrap().iter().map(|lock| lock["path"].as_str().unwrap().to_owned());
+        keys.collect()
+    };
+    let lists: Vec<&str> = answer.out.lines().collect();
+    assert_eq!(keys(lists[0]), ["held.txt"], "only what `other` holds");
+    let mut held = keys(lists[1]);
+    held.sort();
+    assert_eq!(held, ["free.txt", "held.txt", "out.txt", "tracked/file.txt"]);
+    assert_eq!(read(&world, "node_modules/x/d"), "4\n");
+    assert_eq!(read(&world, "build/free.txt"), "anybody's\n");
+}
+
+#[test]
+fn what_agents_are_kept_from_stays_so_in_ignored_folders() {
+    let world = world();
+    world.write(".gitignore", ".claude/\n.gemini/\n");
+    fs::create_dir(world.root().join(".claude")).unwrap();
+    let script = "echo x > .claude/notes && mkdir .gemini && echo y > .gemini/notes && \
+                  ! echo x > .claude/settings.json && ! echo x > .gemini/settings.json && ! mv .claude/notes .claude/settings.json";
+    let answer = exec(&world, "me", script);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    for file in [".claude/settings.json", ".gemini/settings.json"] {
+        assert!(answer.err.contains(&format!("`{file}` is protected")), "{}", answer.err);
+        assert!(!world.root().join(file).exists());
+    }
+}
+
+#[test]
+fn a_question_that_git_does_not_answer_is_not_the_last_one() {
+    let world = world();
+    world.write(".gitignore", "*.log\n");
+    let module = world.base().join("module");
+    world.git(&["init", "-q", module.to_str().unwrap()]);
+    world.git(&["-C", module.to_str().unwrap(), "commit", "-q", "--allow-empty", "-m", "first"]);
+    world.git(&[
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        module.to_str().unwrap(),
+        "module",
+    ]);
+    let answer =
+        exec(&world, "me", &format!("echo x > module/file && echo y > a.log && {MALA} lock list --json"));
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(!answer.out.contains("a.log"), "{answer:?}");
+}
+
+#[test]
 fn git_does_not_move_a_shared_tree() {
     let world = world();
     world.git(&["branch", "elsewhere"]);
@@ -311,6 +382,41 @@ fn a_killed_supervisor_takes_the_tree_and_the_locks_with_it() {
     let root = fs::read_to_string(&pid).unwrap();
     eventually("the tree is dead", || !std::path::Path::new("/proc").join(root.trim()).join("exe").exists());
     assert!(read(&world, "free.txt") == then, "nobody wrote to the file of another agent");
+}
+
+#[test]
+fn a_lock_of_the_dead_is_worth_nothing_while_their_programs_write_on() {
+    let world = world();
+    let script = "exec 3>> free.txt; while :; do echo open >&3; done";
+    let mut supervisor = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", script])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("it writes", || read(&world, "free.txt").contains("open"));
+    // Whoever ends the tree when its supervisor is gone is slow.
+    let children = format!("/proc/{0}/task/{0}/children", supervisor.id());
+    let keeper: i32 = fs::read_to_string(children)
+        .unwrap()
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .find(|pid| fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"mala-keeper\n"))
+        .unwrap();
+    let tell = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), signal).unwrap();
+    tell(Signal::SIGSTOP);
+    supervisor.kill().unwrap();
+    supervisor.wait().unwrap();
+    let mut asking = mala(&world, ["lock", "acquire", "free.txt", "--agent", "other"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("it is promised", || held(&world).contains(&pair("free.txt", "other")));
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(asking.try_wait().unwrap().is_none(), "it has the lock while somebody else writes");
+    tell(Signal::SIGCONT);
+    assert!(asking.wait().unwrap().success());
+    let then = read(&world, "free.txt");
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(read(&world, "free.txt").len(), then.len());
 }
 
 #[test]

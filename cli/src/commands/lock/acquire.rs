@@ -10,6 +10,7 @@ use serde_json::json;
 use super::{explain_conflicts, patience, write_locks};
 use crate::claim;
 use crate::context::{Caller, Context, Paths};
+use crate::enforce::outlive_the_dead;
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::refusal::{self, word};
@@ -80,6 +81,7 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
     count(&outcome, has_waited.then(|| began.elapsed()));
     match outcome {
         Outcome::Granted(locks) => {
+            outlive_the_dead(&scope, &mut store, &locks)?;
             let body = json!({ "granted": json::locks(&locks), "conflicts": [] });
             context.ui.answer(&body, |out| write_locks(out, "locked", &locks))?;
             Ok(Code::SUCCESS)

@@ -237,7 +237,13 @@ impl Guard for Nervous {
 fn one_process_can_supervise_many_trees() {
     let run = |index: i32| {
         let world = World::new(User::Myself);
-        let jail = Jail { root: world.root(), git_dir: world.root().join(".git"), protected: Vec::new(), exempt: Vec::new(), spares: None };
+        let jail = Jail {
+            root: world.root(),
+            git_dir: world.root().join(".git"),
+            protected: Vec::new(),
+            exempt: Vec::new(),
+            spares: None,
+        };
         let mut command = Command::new("sh");
         command
             .arg("-c")
@@ -253,7 +259,13 @@ fn one_process_can_supervise_many_trees() {
 #[test]
 fn a_guard_that_panics_refuses() {
     let world = World::new(User::Myself);
-    let jail = Jail { root: world.root(), git_dir: world.root().join(".git"), protected: Vec::new(), exempt: Vec::new(), spares: None };
+    let jail = Jail {
+        root: world.root(),
+        git_dir: world.root().join(".git"),
+        protected: Vec::new(),
+        exempt: Vec::new(),
+        spares: None,
+    };
     let mut command = Command::new("sh");
     command.args(["-c", "echo > fine && ! echo > panic"]).current_dir(world.root()).stderr(Stdio::null());
     assert!(mala_sandbox::run(&jail, Arc::new(Nervous), command).unwrap().success());

@@ -71,6 +71,15 @@ impl Session<'_> {
         if let Some(fixed) = [&from, &to].into_iter().find(is_fixed) {
             return Err(self.refuse_fixed(&fixed.path));
         }
+        // The kernel would refuse it as well, and nobody needs a lock to hear that.
+        if to.found.is_some() && !flags.contains(RenameFlags::EXCHANGE) {
+            match (from.is_folder(), to.is_folder()) {
+                _ if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EXIST),
+                (true, false) => return Err(Errno::NOTDIR),
+                (false, true) => return Err(Errno::ISDIR),
+                _ => {}
+            }
+        }
         let is_folder = from.is_folder() || to.is_folder();
         if is_folder {
             self.rules.callers.folders_change();
@@ -137,7 +146,9 @@ impl Session<'_> {
         let target = self.lane(&to)?;
         let (found, names) = match &from {
             // Made without a name: the kernel could give it another one where it was made.
-            Object::Nameless(found) if self.side_of_nameless(found) != target.side() => return Err(Errno::XDEV),
+            Object::Nameless(found) if self.side_of_nameless(found) != target.side() => {
+                return Err(Errno::XDEV);
+            }
             Object::Nameless(found) => (found, judged(&[target])),
             Object::Named(place) => {
                 let found = place.found.as_ref().ok_or(Errno::NOENT)?;

@@ -177,7 +177,13 @@ impl Stage {
     /// Starts a tree.
     pub(crate) fn play(&self, program: &str, args: &[&str]) -> Show {
         let (root, out) = (self.world.root(), self.world.base().join("out"));
-        let jail = Jail { git_dir: root.join(".git"), root: root.clone(), protected: Vec::new(), exempt: Vec::new(), spares: None };
+        let jail = Jail {
+            git_dir: root.join(".git"),
+            root: root.clone(),
+            protected: Vec::new(),
+            exempt: Vec::new(),
+            spares: None,
+        };
         let guard = Turns { desk: Arc::clone(&self.desk), out };
         let (reader, writer) = std::io::pipe().unwrap();
         let mut command = Command::new(program);
