@@ -384,6 +384,23 @@ fn a_killed_supervisor_takes_the_tree_and_the_locks_with_it() {
     assert!(read(&world, "free.txt") == then, "nobody wrote to the file of another agent");
 }
 
+/// A process that does nothing for as long as this value lives.
+struct Stopped(nix::unistd::Pid);
+
+impl Stopped {
+    fn now(pid: i32) -> Self {
+        let pid = nix::unistd::Pid::from_raw(pid);
+        nix::sys::signal::kill(pid, Signal::SIGSTOP).unwrap();
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        nix::sys::signal::kill(self.0, Signal::SIGCONT).unwrap();
+    }
+}
+
 #[test]
 fn a_lock_of_the_dead_is_worth_nothing_while_their_programs_write_on() {
     let world = world();
@@ -401,8 +418,7 @@ fn a_lock_of_the_dead_is_worth_nothing_while_their_programs_write_on() {
         .map(|pid| pid.parse().unwrap())
         .find(|pid| fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"mala-keeper\n"))
         .unwrap();
-    let tell = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(keeper), signal).unwrap();
-    tell(Signal::SIGSTOP);
+    let stopped = Stopped::now(keeper);
     supervisor.kill().unwrap();
     supervisor.wait().unwrap();
     let mut asking = mala(&world, ["lock", "acquire", "free.txt", "--agent", "other"])
@@ -412,7 +428,7 @@ fn a_lock_of_the_dead_is_worth_nothing_while_their_programs_write_on() {
     eventually("it is promised", || held(&world).contains(&pair("free.txt", "other")));
     std::thread::sleep(Duration::from_millis(100));
     assert!(asking.try_wait().unwrap().is_none(), "it has the lock while somebody else writes");
-    tell(Signal::SIGCONT);
+    drop(stopped);
     assert!(asking.wait().unwrap().success());
     let then = read(&world, "free.txt");
     std::thread::sleep(Duration::from_millis(20));

@@ -277,3 +277,15 @@ fn this_machine_can_enforce() {
     let support = mala_sandbox::probe().unwrap();
     assert!(support.landlock >= 2);
 }
+
+#[test]
+fn a_git_waits_a_moment_for_the_lock_file_of_another() {
+    let world = World::new(User::Myself);
+    let held = "echo x > new; touch .git/index.lock";
+    let freed =
+        world.sh(Mode::Sandboxed, &format!("{held}; (sleep 0.3; rm .git/index.lock) & git add new; echo $?"));
+    assert_eq!(freed.out, "0\n", "{freed:?}");
+    let kept = world.sh(Mode::Sandboxed, &format!("{held}; git add new; echo $?; ls .git/index.lock"));
+    assert_eq!(kept.out, "128\n.git/index.lock\n", "{kept:?}");
+    assert!(kept.err.contains("File exists"), "{kept:?}");
+}

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -20,6 +20,9 @@ use crate::{Action, GitLock};
 /// Times a file may appear or vanish under our hands before we give up.
 const RETRIES: u32 = 16;
 const FIFO_PAUSE: Duration = Duration::from_millis(5);
+/// How long a git waits for another one's lock file, and how often it looks.
+const GIT_PATIENCE: Duration = Duration::from_secs(1);
+const GIT_PAUSE: Duration = Duration::from_millis(5);
 /// Size of `struct open_how` when it was introduced, and the most the kernel takes.
 const HOW_SIZE: u64 = 24;
 const HOW_MOST: u64 = 4096;
@@ -201,9 +204,11 @@ impl Session<'_> {
             Lane::Exempt if wish.performer == Performer::Broker => Lane::Free,
             lane => lane,
         };
+        if wish.is_exclusive() && self.is_git_lock(place) {
+            return self.take_git_lock(wish, place, lane);
+        }
         let Some(found) = &place.found else { return self.create(wish, place, lane) };
         match found.kind() {
-            _ if wish.is_exclusive() && self.clears_git_lock(place) => return self.create(wish, place, lane),
             _ if wish.is_exclusive() => return Err(Errno::EXIST),
             FileType::Symlink => return Err(Errno::LOOP),
             FileType::Directory if wish.is_nameless() => return self.open_unnamed_in(wish, found, lane),
@@ -251,8 +256,16 @@ impl Session<'_> {
         place.name().as_bytes().ends_with(b".lock") && self.rules.zones.is_git(&place.path)
     }
 
-    fn clears_git_lock(&self, place: &Place) -> bool {
-        self.is_git_lock(place) && self.ask(|guard| guard.clears_git_lock(&place.path))
+    /// Makes a lock file of git. Whoever has it now is mostly done in a moment, but git gives up at once.
+    fn take_git_lock(&self, wish: Wish, place: &Place, lane: Lane<'_>) -> Result<Answer, Errno> {
+        let begin = Instant::now();
+        loop {
+            match self.create(wish, place, lane) {
+                Err(Errno::EXIST) if self.ask(|guard| guard.clears_git_lock(&place.path)) => {}
+                Err(Errno::EXIST) if begin.elapsed() < GIT_PATIENCE => thread::sleep(GIT_PAUSE),
+                answer => return answer,
+            }
+        }
     }
 
     /// Makes a lock file of git and tells the guard which file it is. Without a name at first: a supervisor that is killed
