@@ -26,7 +26,8 @@
 //! | where | who decides | who performs |
 //! | --- | --- | --- |
 //! | a file of the checkout | [`Guard::judge`] | the broker |
-//! | ignored files ([`Guard::is_exempt`]), git's folder | nobody | the broker |
+//! | exempt files ([`Guard::is_exempt`]), git's folder | nobody | the broker |
+//! | in exempt folders that Landlock allows ([`Jail::exempt`], [`Jail::spares`]) | nobody | the kernel |
 //! | [`Jail::protected`] | always refused | |
 //! | folders above the checkout, and what is new in them | nobody | the broker |
 //! | everywhere else | nobody | the kernel |
@@ -36,6 +37,11 @@
 //! use. Where the kernel performs, that race exists, but whoever wins it meets Landlock. Landlock is not asked about
 //! truncation, which would make it look at every read: what truncates a file without opening it for writing is
 //! performed by the broker everywhere, and so is `openat2`, whose flags the kernel would read again.
+//!
+//! Landlock's rules are about folders, not about their names, and cannot be added to. So a folder that it allows must stay
+//! in its place, or the permission would come along, and folders for exempt names that do not exist yet are made
+//! beforehand and moved into place. What is in an allowed folder can be written by whoever wins a race, so nothing that needs
+//! a lock may come to have a name there.
 //!
 //! Every call that the broker answers costs two changes of the running process, and the kernel wakes every thread that
 //! waits for calls. So one thread waits and answers, on the core of its caller, and others wait in line for the case that an
@@ -47,8 +53,11 @@
 //!
 //! One file can have several names. Symbolic links, `..` and `/proc` disappear in the canonical name. Hard links are
 //! looked up when a file with several is about to change, and the guard is asked about all names in the tree.
-//! Second mounts of the tree are mapped back to it. Renames and links between inside and outside, or between
-//! files that need a lock and files that do not, answer `EXDEV`: programs then copy.
+//! Second mounts of the tree are mapped back to it. Renames and links between inside, outside and folders that Landlock
+//! allows, and links between files that need a lock and files that do not, answer `EXDEV`: programs then copy.
+//!
+//! The broker's own descriptor of a file that it hands over is open a little longer than the caller needs to go on, and a file
+//! that is open for writing cannot be run. So programs start after what was handed over before is closed.
 //!
 //! # Turns
 //!
@@ -87,8 +96,8 @@
 //! - It cannot reach deputies: a container daemon, a terminal multiplexer or a service that was running before and does
 //!   work for whoever asks. Descriptors that such a process hands in are not judged either.
 //! - Owner, times and extended attributes are not judged: they are neither content nor kept by git.
-//! - An existing hard link outside the tree to a file inside can be written in a race, if a program knows it and swaps
-//!   names at the right moment. The sandbox never lets a program make such a link.
+//! - An existing hard link outside the tree, or in an allowed folder, to a file inside can be written in a race, if a program
+//!   knows it and swaps names at the right moment. The sandbox never lets a program make such a link.
 //! - As root it holds, but root has ways to change files without naming them: run agents as an ordinary user.
 //! - The last lines of a program whose output is copied into a log may be overtaken by what its parent prints itself
 //!   right after its end. On kernels that tell no exit status through a handle (Linux 6.15 does), the status of a
