@@ -79,6 +79,21 @@ fn the_doctor_runs_the_very_hook_that_is_set_up() {
 }
 
 #[test]
+fn the_doctor_does_not_wait_forever_for_a_hook() {
+    let world = set_up(Client::Claude);
+    let pid = world.base().join("pid");
+    let hook = world.base().join("mala");
+    write_script(&hook, &format!("#!/bin/sh\necho $$ > {}\nsleep 600\n", pid.display()));
+    let slow = install::plan(Client::Claude, None, hook.to_str().unwrap()).unwrap();
+    world.write(slow.path, &slow.text);
+    let check = doctor(&world, Client::Claude);
+    assert_eq!(check["status"], "fail", "{check}");
+    assert!(check["detail"].as_str().unwrap().contains("does not end within 10 s"), "{check}");
+    let hook = fs::read_to_string(pid).unwrap();
+    mala_tests::eventually("it is gone", || !std::path::Path::new("/proc").join(hook.trim()).exists());
+}
+
+#[test]
 fn the_doctor_starts_the_very_server_that_is_set_up() {
     for client in [Client::Claude, Client::Codex, Client::Gemini] {
         let world = set_up(client);

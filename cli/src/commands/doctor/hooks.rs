@@ -1,8 +1,8 @@
 //! Whether hooks are there, and whether they really fire: they are run.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use mala_agents::probe::{self, Understood};
 use mala_agents::{Client, install};
@@ -11,7 +11,7 @@ use mala_gate::Repo;
 use mala_gate::hooks::{self, Hook};
 use serde_json::Value;
 
-use super::{Check, Verdict, switches};
+use super::{Check, Verdict, patience, switches};
 
 const SET_UP: &str = "set them up: mala init";
 
@@ -45,13 +45,9 @@ pub(super) fn git(scope: &Scope) -> Check {
 fn commit_msg_refuses(root: &Path) -> io::Result<bool> {
     let file = std::env::temp_dir().join(format!("mala-doctor-{}", std::process::id()));
     std::fs::write(&file, "a message that names nothing\n")?;
-    let ran = Command::new("git")
-        .args(["hook", "run", Hook::CommitMsg.name(), "--"])
-        .arg(&file)
-        .current_dir(root)
-        .env("MALA_AGENT", "doctor")
-        .stdin(Stdio::null())
-        .output();
+    let mut hook = Command::new("git");
+    hook.args(["hook", "run", Hook::CommitMsg.name(), "--"]).arg(&file);
+    let ran = patience::output(hook.current_dir(root).env("MALA_AGENT", "doctor"), &[]);
     std::fs::remove_file(&file)?;
     let said = ran?;
     let reason = String::from_utf8_lossy(&said.stderr).into_owned();
@@ -76,8 +72,10 @@ fn fires(client: Client, command: &str, scope: &Scope) -> Check {
     let name = name(client);
     let target = scope.root().join(".git/hooks/mala-doctor");
     let answer = run(command, scope.root(), &probe::call(client, scope.root(), &target));
-    // It was a session like any other; now it is over.
-    let _ = run(command, scope.root(), &probe::farewell(client, scope.root()));
+    if answer.is_ok() {
+        // It was a session like any other; now it is over.
+        let _ = run(command, scope.root(), &probe::farewell(client, scope.root()));
+    }
     let failed = |detail: String| Check {
         name,
         status: Verdict::Fail,
@@ -95,7 +93,7 @@ fn fires(client: Client, command: &str, scope: &Scope) -> Check {
             Understood::Passed => failed("set up, but a write into git's hooks was let through".to_owned()),
             Understood::Nonsense(why) => failed(format!("set up, but `{command}` does not work: {why}")),
         },
-        Err(error) => Check::fail(name, error),
+        Err(error) => failed(format!("set up, but `{command}` does not work: {error}")),
     }
 }
 
@@ -111,18 +109,8 @@ pub(super) fn name(client: Client) -> &'static str {
 
 /// Runs a hook as a client does: by a shell, with the call on its standard input.
 fn run(command: &str, root: &Path, call: &Value) -> io::Result<(Option<i32>, String, String)> {
-    let mut hook = Command::new("sh")
-        .args(["-c", command])
-        .current_dir(root)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    if let Some(mut input) = hook.stdin.take() {
-        // One that does not listen shows that by its answer.
-        let _ = input.write_all(call.to_string().as_bytes());
-    }
-    let out = hook.wait_with_output()?;
+    let mut hook = Command::new("sh");
+    let out = patience::output(hook.args(["-c", command]).current_dir(root), call.to_string().as_bytes())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok((out.status.code(), text(&out.stdout), text(&out.stderr)))
 }

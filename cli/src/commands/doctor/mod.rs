@@ -1,4 +1,5 @@
 mod hooks;
+mod patience;
 mod programs;
 mod switches;
 mod tools;

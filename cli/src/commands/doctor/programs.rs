@@ -1,16 +1,12 @@
 //! Agent clients and trackers that are installed.
 
+use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use mala_agents::Client;
 
-use super::Check;
-
-/// Some clients take a second to say their version; one that takes this long is broken.
-const LONGEST: Duration = Duration::from_secs(10);
+use super::{Check, patience};
 
 pub(super) fn clients() -> Check {
     found(
@@ -38,22 +34,10 @@ fn found(name: &'static str, programs: &[&str], none: &str) -> Check {
 
 /// The first line that it says about itself.
 fn version(program: &Path) -> String {
-    let started = Command::new(program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    let Ok(mut child) = started else { return "(does not start)".to_owned() };
-    let began = Instant::now();
-    while matches!(child.try_wait(), Ok(None)) {
-        if began.elapsed() > LONGEST {
-            let _ = child.kill();
-            let _ = child.wait();
-            return "(does not answer)".to_owned();
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    let said = child.wait_with_output().map(|out| String::from_utf8_lossy(&out.stdout).into_owned());
-    said.unwrap_or_default().lines().next().unwrap_or("(version unknown)").trim().to_owned()
+    let said = match patience::output(Command::new(program).arg("--version"), &[]) {
+        Ok(out) => String::from_utf8_lossy(&out.stdout).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => return "(does not answer)".to_owned(),
+        Err(_) => return "(does not start)".to_owned(),
+    };
+    said.lines().next().unwrap_or("(version unknown)").trim().to_owned()
 }

@@ -1,15 +1,15 @@
 //! Whether clients find mala's tools: the server that their settings name is started and spoken to.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use mala_agents::Client;
 use mala_agents::install::{self, server};
 use mala_core::Scope;
 use serde_json::{Value, json};
 
-use super::{Check, Verdict};
+use super::{Check, Verdict, patience};
 
 /// One check for each client that mala is set up for.
 pub(super) fn clients(scope: &Scope) -> Vec<Check> {
@@ -58,23 +58,13 @@ fn broken(client: Client, detail: &str) -> Check {
 /// What the server says to a client that comes and leaves.
 fn greet(command: &[String], root: &Path) -> io::Result<Value> {
     let (program, args) = command.split_first().ok_or(io::ErrorKind::NotFound)?;
-    let mut server = Command::new(program)
-        .args(args)
-        .current_dir(root)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
     let params = json!({
         "protocolVersion": "2025-06-18", "capabilities": {},
         "clientInfo": { "name": "mala doctor", "version": env!("CARGO_PKG_VERSION") },
     });
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
-    if let Some(mut input) = server.stdin.take() {
-        // One that does not listen shows that by its answer.
-        let _ = writeln!(input, "{hello}");
-    }
-    let said = server.wait_with_output()?.stdout;
+    let mut server = Command::new(program);
+    let said = patience::output(server.args(args).current_dir(root), format!("{hello}\n").as_bytes())?.stdout;
     Ok(serde_json::from_slice(said.split(|byte| *byte == b'\n').next().unwrap_or_default())?)
 }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use walkdir::WalkDir;
 
@@ -19,25 +19,21 @@ type Names = HashMap<Identity, Vec<PathBuf>>;
 /// The files of the tree, as far as they need locks, that have several links.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    known: Mutex<Option<Names>>,
+    known: OnceLock<Names>,
+    changing: Mutex<()>,
 }
 
 impl Links {
     /// The names in the tree, relative to it, of a file that was reached by a name that needs no lock. One look is enough:
-    /// from inside, such a file can only come to be by [moving](Self::moving) one of several names.
+    /// from inside, no file comes to have both kinds of names.
     pub(crate) fn behind(&self, file: Identity, zones: &Zones, guard: &dyn Guard) -> Vec<PathBuf> {
-        self.known().get_or_insert_with(|| scan(zones, guard)).get(&file).cloned().unwrap_or_default()
+        self.known.get_or_init(|| scan(zones, guard)).get(&file).cloned().unwrap_or_default()
     }
 
-    /// Does `work`, which moves a name from those that need a lock to those that do not, or back.
-    pub(crate) fn moving<T>(&self, work: impl FnOnce() -> T) -> T {
-        let mut known = self.known();
-        *known = None;
+    /// Does `work`, which gives a file a further name, or moves one that must not have any, undisturbed by its like.
+    pub(crate) fn one_at_a_time<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         work()
-    }
-
-    fn known(&self) -> MutexGuard<'_, Option<Names>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The names right now: inside the tree, links come and go.

@@ -2,8 +2,7 @@
 
 use crate::world::{Mode, Outcome, User, World};
 
-/// Both ways to get a name that needs no lock for a file that does. Before each, a look for links: what was seen
-/// then is not true any more.
+/// Both ways to get a name that needs no lock for a file that does. Before each, a look for links.
 const WAYS: [(&str, &str); 2] = [
     ("a name that moves in", "ln a.loose b.loose; echo look >> b.loose; mv a.loose lent.txt"),
     (
@@ -17,12 +16,12 @@ fn a_name_that_needs_no_lock_is_no_way_to_a_file_that_does() {
     for (way, moves) in WAYS {
         let world = World::new(User::Myself);
         let script = format!(
-            "echo a > a.loose; {moves}; echo own >> b.loose; touch ignored/over; echo sneaky >> b.loose"
+            "echo a > a.loose; {moves}; cp lent.txt then; touch ignored/over; echo sneaky >> b.loose"
         );
         let outcome = world.sh(Mode::Sandboxed, &script);
-        let lent = world.read("lent.txt");
-        assert!(lent.contains("own") && !lent.contains("sneaky"), "{way}: {lent:?}, {outcome:?}");
-        assert_eq!(world.read("b.loose"), lent, "{way}: both are one file");
+        assert_eq!(outcome.code, Some(0), "{way}: {outcome:?}");
+        assert_eq!(world.read("lent.txt"), world.read("then"), "{way}");
+        assert!(world.read("b.loose").contains("sneaky"), "{way}: it is a file of its own");
     }
 }
 
@@ -40,21 +39,31 @@ def name(folder, to):
     fd = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o644)
     checked(libc.linkat(AT_FDCWD, b'/proc/self/fd/%d' % fd, AT_FDCWD, to.encode(), 0x400))
 os.makedirs('p/q'); os.mkdir('ignored/d'); os.mkdir('made'); os.mkdir('plain')
-for f in 'a', 'ignored/a', 'made/a', 'a.loose': open(f, 'w').close()
-say(os.rename, 'a', 'ignored/b')
+for f in 'a', 'ignored/a', 'made/a', 'a.loose', 'b.loose': open(f, 'w').close()
+os.link('a', 'p/q/a'); os.link('a.loose', 'c.loose')
 say(os.rename, 'ignored/a', 'b')
-say(os.rename, 'a.loose', 'ignored/b')
-say(os.rename, 'p', 'ignored/p')
+say(os.rename, 'ignored/a', 'd.loose')
 say(os.rename, 'ignored/d', 'd')
 say(os.rename, 'ignored', 'x')
 say(os.rename, 'made', 'x')
+say(os.rename, 'made', 'd.loose')
 say(exchange, b'plain', b'made')
 say(exchange, b'made', b'plain')
+say(exchange, b'plain', b'ignored/d')
+say(os.rename, 'a', 'ignored/b')
+say(os.rename, 'p', 'ignored/p')
+say(os.rename, 'c.loose', 'ignored/b')
+say(os.rename, 'a', 'd.loose')
+say(os.rename, 'p', 'p.loose')
+say(os.rename, 'c.loose', 'd')
 say(os.link, 'a', 'ignored/b')
 say(os.link, 'ignored/a', 'b')
+say(os.link, 'b.loose', 'ignored/b')
+say(os.link, 'ignored/a', 'd.loose')
+say(os.link, 'b.loose', 'b')
 say(name, 'ignored', 'b')
 say(name, OUT, 'b')
-print('within')
+print('done:')
 say(os.rename, 'ignored/a', 'made/b')
 say(os.link, 'made/a', 'ignored/c')
 say(os.rename, 'ignored/d', 'made/d')
@@ -62,13 +71,22 @@ say(exchange, b'made/b', b'ignored/c')
 say(name, 'ignored', 'made/e')
 say(name, '.', 'e')
 say(os.rename, 'plain', 'x')
+os.unlink('p/q/a')
+for i in range(5): open('p/%d' % i, 'w').close()
+say(os.rename, 'a', 'd.loose')
+say(os.rename, 'd.loose', 'a')
+say(os.rename, 'p', 'p.loose')
+say(os.rename, 'p.loose', 'p')
+say(os.rename, 'a', 'ignored/f')
+say(os.rename, 'b.loose', 'ignored/g')
+say(os.rename, 'p', 'ignored/p')
 "#;
 
 #[test]
 fn folders_that_landlock_allows_are_like_a_file_system_of_their_own() {
     let world = World::new(User::Myself);
     let outcome = Outcome::of(world.command(Mode::Sandboxed, "python3", &["-c", MOVES]).spawn().unwrap());
-    let expected = ["EXDEV\n".repeat(13), "within\n".to_owned(), "done\n".repeat(7)].concat();
+    let expected = ["EXDEV\n".repeat(22), "done:\n".to_owned(), "done\n".repeat(14)].concat();
     assert_eq!(outcome.out, expected, "{outcome:?}");
 }
 
@@ -89,4 +107,18 @@ fn a_folder_made_later_is_like_any_other() {
         assert!(bare.contains("made ") && sandboxed.starts_with(&bare), "{prepare}: {bare} {sandboxed}");
         assert_eq!(left.unwrap().count(), 0, "none is left behind");
     }
+}
+
+#[test]
+fn a_folder_that_is_renamed_to_an_exempt_one_is_made_of_a_spare_one() {
+    let few = "mkdir -m 750 t.new; echo 1 > t.new/1; mkdir t.new/d; echo 2 > t.new/d/2; mv t.new made";
+    let look = "stat -c '%n %a' made; cat made/1 made/d/2; ls t.new 2>&1";
+    let world = World::new(User::Myself);
+    let outcome = world
+        .sh(Mode::Sandboxed, &format!("{few}; {look}; python3 -c 'import os; os.rename(\"made\", \"x\")'"));
+    assert_eq!(outcome.out, "made 750\n1\n2\nls: cannot access 't.new': No such file or directory\n");
+    assert!(outcome.err.contains("Invalid cross-device link"), "it has become one that stays: {outcome:?}");
+    let many = "mkdir t.new; touch t.new/1 t.new/2 t.new/3 t.new/4 t.new/5; mv t.new made; ls made; mv -T made x; ls x | wc -l";
+    let outcome = World::new(User::Myself).sh(Mode::Sandboxed, many);
+    assert_eq!(outcome.out, "1\n2\n3\n4\n5\n5\n", "{outcome:?}");
 }

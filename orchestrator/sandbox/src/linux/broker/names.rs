@@ -1,11 +1,14 @@
 //! Names that come, go and move: rename, unlink, link, symlink, mkdir, mknod.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+use walkdir::WalkDir;
 
 use super::call::At;
 use super::session::{Lane, Session, Side};
@@ -14,6 +17,9 @@ use crate::Action;
 use crate::linux::handle;
 use crate::linux::resolve::{self, Found, Last, Object, Place};
 use crate::linux::zones::Zone;
+
+/// A folder with more in it is renamed rather than moved in parts.
+const FEW: usize = 4;
 
 /// The names of `lanes` that the guard is asked about.
 fn judged<'p>(lanes: &[Lane<'p>]) -> Vec<&'p Path> {
@@ -33,6 +39,22 @@ fn set_mode(place: &Place, mode: Mode) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let made = rustix::fs::openat(place.parent()?, place.name(), flags, Mode::empty())?;
     handle::chmod(&made, mode)
+}
+
+/// True for a file with several links, and for a folder with such a file in it. As it is now: a link may just have been made.
+fn has_further_names(place: &Place) -> Result<bool, Errno> {
+    let stat = rustix::fs::statat(place.parent()?, place.name(), AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Ok(stat.st_nlink > 1);
+    }
+    let files = WalkDir::new(&place.path).into_iter().flatten().filter(|entry| entry.file_type().is_file());
+    Ok(files.filter_map(|file| file.metadata().ok()).any(|file| file.nlink() > 1))
+}
+
+/// What is in a folder, if that is not much.
+fn few_names_in(folder: &Path) -> Option<Vec<OsString>> {
+    let names = fs::read_dir(folder).ok()?.take(FEW + 1).map(|entry| Some(entry.ok()?.file_name()));
+    names.collect::<Option<Vec<_>>>().filter(|names| names.len() <= FEW)
 }
 
 /// True if what is made in the folder gets its group or its access list.
@@ -85,25 +107,32 @@ impl Session<'_> {
             self.rules.callers.folders_change();
         }
         let lanes = [self.lane(&from)?, self.lane(&to)?];
-        let carries_exempt = |place: &Place| self.rules.zones.carries_exempt(&place.path);
-        if lanes[0].side() != lanes[1].side()
-            || carries_exempt(&from)
-            || flags.contains(RenameFlags::EXCHANGE) && carries_exempt(&to)
+        let exchanges = flags.contains(RenameFlags::EXCHANGE);
+        let moving = if exchanges { vec![&from, &to] } else { vec![&from] };
+        let sides = lanes.map(Lane::side);
+        if !sides[0].leads_to(sides[1])
+            || exchanges && !sides[1].leads_to(sides[0])
+            || moving.iter().any(|place| self.rules.zones.carries_exempt(&place.path))
         {
             return Err(Errno::XDEV);
         }
-        if lanes[0].is_for_kernel() && lanes[1].is_for_kernel() {
+        if lanes.iter().all(|lane| lane.is_for_kernel()) {
             return Ok(Answer::Proceed);
         }
         self.permit(Action::Rename, &judged(&lanes), is_folder)?;
         let (from_folder, to_folder) = (from.parent()?, to.parent()?);
-        let rename = || rustix::fs::renameat_with(from_folder, from.name(), to_folder, to.name(), flags);
-        match lanes {
-            [Lane::Judged(_), Lane::Free] | [Lane::Free, Lane::Judged(_)] => {
-                self.rules.links.moving(rename)?;
+        self.rules.links.one_at_a_time(|| {
+            for place in moving {
+                // What has further names would have them on both sides.
+                if sides[0] != sides[1] && has_further_names(place)? {
+                    return Err(Errno::XDEV);
+                }
             }
-            _ => rename()?,
-        }
+            if self.adopt(&from, &to)? {
+                return Ok(());
+            }
+            rustix::fs::renameat_with(from_folder, from.name(), to_folder, to.name(), flags)
+        })?;
         if to.is_folder() {
             self.rules.zones.folder_is_gone();
         }
@@ -153,20 +182,22 @@ impl Session<'_> {
             Object::Named(place) => {
                 let found = place.found.as_ref().ok_or(Errno::NOENT)?;
                 let source = self.lane(place)?;
-                match (source, target) {
-                    // A name that needs no lock must never lead to a file that does.
-                    (Lane::Judged(_), Lane::Free) | (Lane::Free, Lane::Judged(_)) => return Err(Errno::XDEV),
-                    _ if source.side() != target.side() => return Err(Errno::XDEV),
-                    _ if source.is_for_kernel() && target.is_for_kernel() => return Ok(Answer::Proceed),
-                    _ => (found, judged(&[source, target])),
+                // A name that needs no lock must never lead to a file that does.
+                if source.side() != target.side() {
+                    return Err(Errno::XDEV);
                 }
+                if source.is_for_kernel() {
+                    return Ok(Answer::Proceed);
+                }
+                (found, judged(&[source, target]))
             }
         };
         if found.kind() == FileType::Directory {
             return Err(Errno::PERM);
         }
         self.permit(Action::Link, &names, false)?;
-        handle::link(&found.fd, to.parent()?, to.name())?;
+        let folder = to.parent()?;
+        self.rules.links.one_at_a_time(|| handle::link(&found.fd, folder, to.name()))?;
         Ok(Answer::Done)
     }
 
@@ -175,8 +206,10 @@ impl Session<'_> {
         let name = handle::name(&found.fd).map(PathBuf::from).unwrap_or_default();
         match self.rules.zones.of(&self.rules.zones.unalias(name)) {
             Zone::Exempt => Side::Exempt,
+            Zone::Tree(name) if self.ask(|guard| guard.is_exempt(name)) => Side::Loose,
+            Zone::Tree(_) => Side::Judged,
+            Zone::Git | Zone::Protected => Side::Git,
             Zone::Above | Zone::Granted => Side::Outside,
-            Zone::Tree(_) | Zone::Git | Zone::Protected => Side::Inside,
         }
     }
 
@@ -213,19 +246,45 @@ impl Session<'_> {
 
     /// Makes an exempt folder out of one that Landlock allows. False if it has to be made like any other.
     fn place_spare(&self, place: &Place, mode: Mode) -> Result<bool, Errno> {
-        let Rules { zones, spares, .. } = self.rules;
+        let Rules { zones, spares, callers, .. } = self.rules;
         let Zone::Tree(name) = zones.of(&place.path) else { return Ok(false) };
-        // A spare folder belongs to the supervisor, and has not inherited what a new one would.
+        let is_exempt = |name: &Path| !name.as_os_str().is_empty() && self.ask(|guard| guard.is_exempt(name));
+        // A spare folder belongs to the supervisor, and has not inherited what a new one would. In another exempt folder
+        // nobody would expect a file system of its own.
         if spares.left().is_empty()
-            || self.rules.callers.have_own_rights()
+            || callers.have_own_rights()
             || zones.carries_fixed(&place.path)
             || place.path.parent().is_none_or(hands_down)
+            || name.parent().is_some_and(is_exempt)
             || !self.ask(|guard| guard.is_exempt_folder(name))
         {
             return Ok(false);
         }
         let placed = spares.place(place.parent()?, &place.path, mode)?;
         Ok(placed.map(|folder| zones.add_exempt(folder)).is_some())
+    }
+
+    /// Renames a folder to what is an exempt one then, by moving what is in it into a spare one: cargo makes its folder under
+    /// another name. False if it has to be renamed like any other; with much in it, nobody should see it half moved.
+    fn adopt(&self, from: &Place, to: &Place) -> Result<bool, Errno> {
+        let Some(folder) = from.found.as_ref().filter(|_| from.is_folder() && to.found.is_none()) else {
+            return Ok(false);
+        };
+        let Some(names) = few_names_in(&from.path) else { return Ok(false) };
+        let mode = Mode::from_raw_mode(folder.stat.st_mode & 0o7777);
+        if has_further_names(from)? || !self.place_spare(to, mode)? {
+            return Ok(false);
+        }
+        let move_all = |from: &Path, to: &Path| {
+            names.iter().try_for_each(|name| rustix::fs::renameat(CWD, from.join(name), CWD, to.join(name)))
+        };
+        let (old, new) = (&from.path, &to.path);
+        let moved = move_all(old, new).and_then(|()| rustix::fs::unlinkat(CWD, old, AtFlags::REMOVEDIR));
+        if moved.is_err() {
+            let _what_was_moved = move_all(new, old);
+            let _empty = rustix::fs::unlinkat(CWD, new, AtFlags::REMOVEDIR);
+        }
+        moved.map(|()| true)
     }
 
     pub(super) fn mknod(&self, at: At, mode: u32, device: u64) -> Result<Answer, Errno> {

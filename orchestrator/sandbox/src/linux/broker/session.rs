@@ -20,9 +20,11 @@ use crate::{Action, Attempt, Guard, Ruling};
 pub(super) enum Lane<'p> {
     /// In the tree: the guard first, then the broker.
     Judged(&'p Path),
-    /// In the tree or git's folder, but no lock is needed: the broker.
+    /// In git's folder: the broker.
     Free,
-    /// In the tree, where no lock is needed and Landlock says yes: the kernel.
+    /// In the tree, but no lock is needed: the broker.
+    Loose,
+    /// The same where Landlock says yes: the kernel.
     Exempt,
     /// Outside the tree where Landlock says no: the broker.
     Above,
@@ -30,19 +32,32 @@ pub(super) enum Lane<'p> {
     Kernel,
 }
 
-/// What is like a file system of its own: nothing moves from one to another.
+/// What is like a file system of its own: no file has names in two of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
-    Inside,
-    /// A file with a name here could be written without being judged, by whoever wins a race.
+    Judged,
+    Git,
+    Loose,
+    /// Whoever wins a race can write what has a name here, give it another one, and keep a way to it when its last name
+    /// here is gone. So nothing leaves.
     Exempt,
     Outside,
+}
+
+impl Side {
+    /// True if something that has one name only may move from here to `to`.
+    pub(super) fn leads_to(self, to: Self) -> bool {
+        let is_inside = |side: Self| !matches!(side, Self::Exempt | Self::Outside);
+        self == to || is_inside(self) && (is_inside(to) || to == Self::Exempt)
+    }
 }
 
 impl Lane<'_> {
     pub(super) fn side(self) -> Side {
         match self {
-            Self::Judged(_) | Self::Free => Side::Inside,
+            Self::Judged(_) => Side::Judged,
+            Self::Free => Side::Git,
+            Self::Loose => Side::Loose,
             Self::Exempt => Side::Exempt,
             Self::Above | Self::Kernel => Side::Outside,
         }
@@ -133,7 +148,7 @@ impl<'a> Session<'a> {
             Zone::Protected if self.ask(|guard| guard.unlocks(&place.path)) => Ok(Lane::Free),
             Zone::Protected => Err(self.refuse_fixed(&place.path)),
             Zone::Tree(name) if name.as_os_str().is_empty() => Ok(Lane::Free),
-            Zone::Tree(name) if self.ask(|guard| guard.is_exempt(name)) => Ok(Lane::Free),
+            Zone::Tree(name) if self.ask(|guard| guard.is_exempt(name)) => Ok(Lane::Loose),
             Zone::Tree(name) => Ok(Lane::Judged(name)),
             Zone::Exempt => Ok(Lane::Exempt),
             Zone::Git => Ok(Lane::Free),
