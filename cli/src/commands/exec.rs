@@ -134,7 +134,7 @@ fn look_ahead(scope: &Scope) -> JoinHandle<(Ignored, Vec<PathBuf>)> {
     let root = scope.root().to_path_buf();
     thread::spawn(move || {
         let ignored = Ignored::in_checkout(&root);
-        let folders = ignored.root_folders().iter().map(|folder| root.join(folder)).collect();
+        let folders = ignored.top_folders().iter().map(|folder| root.join(folder)).collect();
         (ignored, folders)
     })
 }

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
-/// So many names fit into a pipe, or git and mala would wait for each other.
-const MOST_FOLDERS: usize = 100;
+/// Folders in the root's folders that are looked at before an agent starts.
+const MOST_FOLDERS: usize = 300;
+/// So many paths fit into a pipe: with more, git and mala could wait for each other.
+const AT_ONCE: usize = 15;
 
 /// Asks git itself, so that there is no second opinion on what its rules mean. Tracked files are never ignored. A path
 /// keeps its first answer, so an agent cannot make a file free by editing `.gitignore`.
@@ -45,26 +47,33 @@ impl Ignored {
         Self { root: root.to_path_buf(), answers: Mutex::default() }
     }
 
-    /// The folders in the root that git ignores, with all that is in them.
-    pub(crate) fn root_folders(&self) -> Vec<PathBuf> {
+    /// The folders in the root and in its folders that git ignores, with all that is in them.
+    pub(crate) fn top_folders(&self) -> Vec<PathBuf> {
         let Ok(mut answers) = self.answers.lock() else { return Vec::new() };
-        let folders: Vec<PathBuf> = fs::read_dir(&self.root)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != ".git")
-            .map(|entry| PathBuf::from(entry.file_name()))
-            .take(MOST_FOLDERS)
-            .collect();
-        let have_rules = answers.rules.ask(&self.root, Rules::Alone, &folders).unwrap_or_default();
-        let ignored: Vec<PathBuf> =
-            folders.into_iter().zip(have_rules).filter_map(|(folder, has)| has.then_some(folder)).collect();
+        let (mut ignored, others) = self.split(&mut answers, self.folders_in(Path::new("")));
+        let below = others.iter().flat_map(|folder| self.folders_in(folder)).take(MOST_FOLDERS);
+        ignored.extend(self.split(&mut answers, below.collect()).0);
         // Mostly none of them has tracked files, so one look is enough.
         let tracked = if ignored.is_empty() { Some(Vec::new()) } else { self.tracked_in(&ignored) };
-        let is_free = |folder: &PathBuf| tracked.as_ref().is_some_and(|files| !has_below(files, folder));
-        let folders: Vec<PathBuf> = ignored.into_iter().filter(is_free).collect();
-        answers.known.extend(folders.iter().map(|folder| (folder.clone(), true)));
-        folders
+        ignored.retain(|folder| tracked.as_ref().is_some_and(|files| !has_below(files, folder)));
+        answers.known.extend(ignored.iter().map(|folder| (folder.clone(), true)));
+        ignored
+    }
+
+    /// Those that git has a rule to ignore, and the others.
+    fn split(&self, answers: &mut Answers, folders: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let has_rule = answers.rules.ask(&self.root, Rules::Alone, &folders).unwrap_or_default();
+        let (ignored, others): (Vec<_>, Vec<_>) =
+            folders.into_iter().zip(has_rule).partition(|(_, has_rule)| *has_rule);
+        let names = |folders: Vec<(PathBuf, bool)>| folders.into_iter().map(|(folder, _)| folder).collect();
+        (names(ignored), names(others))
+    }
+
+    /// Git's own is none of them.
+    fn folders_in(&self, folder: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        folders.map(|entry| folder.join(entry.file_name())).filter(|name| !name.ends_with(".git")).collect()
     }
 
     /// True if git would ignore a folder there. What is known about a path of that name is forgotten: it is a folder then.
@@ -170,14 +179,17 @@ impl Asked {
     }
 
     fn ask(&mut self, paths: &[PathBuf]) -> io::Result<Vec<bool>> {
-        let mut questions = Vec::new();
-        for path in paths {
-            questions.extend_from_slice(path.as_os_str().as_bytes());
-            questions.push(0);
+        let mut answers = Vec::with_capacity(paths.len());
+        for paths in paths.chunks(AT_ONCE) {
+            let questions: Vec<&[u8]> =
+                paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), &[0]]).collect();
+            self.questions.write_all(&questions.concat())?;
+            self.questions.flush()?;
+            for _ in paths {
+                answers.push(self.answer()?);
+            }
         }
-        self.questions.write_all(&questions)?;
-        self.questions.flush()?;
-        paths.iter().map(|_| self.answer()).collect()
+        Ok(answers)
     }
 
     /// Reads `source, line, pattern, path`: the pattern is empty if nothing matches, and begins with `!` if the path
