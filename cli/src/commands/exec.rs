@@ -78,8 +78,9 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
         }
         context.ui.note("unprotected", YELLOW, &message);
     }
+    let ignored = Arc::new(Ignored::in_checkout(scope.root()));
     // Git takes as long to answer as the rest of the start.
-    let looking = kernel.is_ok().then(|| look_ahead(&scope));
+    let looking = kernel.is_ok().then(|| look_ahead(&scope, &ignored));
     let owner =
         args.owner_pid.map(|pid| Process::find(pid).ok_or(StoreError::NoProcess { pid })).transpose()?;
     let party = Party {
@@ -97,8 +98,6 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     }
     let session = spans::agent(&party.agent, &profile(args));
     let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
-    let looked = looking.and_then(|looking| looking.join().ok());
-    let (ignored, exempt) = looked.unwrap_or_else(|| (Ignored::in_checkout(scope.root()), Vec::new()));
     let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings, ignored)?);
     let beside = beside(&scope, &party, &settings, &guard, &context.ui);
     let is_enforced = kernel.is_ok();
@@ -107,6 +106,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
             let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
             let _watch =
                 owner.as_ref().map(|_| OwnerWatch::start(&party.owner, Some(desk.socket()))).transpose()?;
+            let exempt = looking.and_then(|looking| looking.join().ok()).unwrap_or_default();
             run_enforced(args, context, &jail(&scope, exempt), &desk, &guard)
         }
         Err(_) => {
@@ -130,13 +130,9 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
 }
 
 /// Asks git in which folders no locks are needed.
-fn look_ahead(scope: &Scope) -> JoinHandle<(Ignored, Vec<PathBuf>)> {
-    let root = scope.root().to_path_buf();
-    thread::spawn(move || {
-        let ignored = Ignored::in_checkout(&root);
-        let folders = ignored.top_folders().iter().map(|folder| root.join(folder)).collect();
-        (ignored, folders)
-    })
+fn look_ahead(scope: &Scope, ignored: &Arc<Ignored>) -> JoinHandle<Vec<PathBuf>> {
+    let (root, ignored) = (scope.root().to_path_buf(), Arc::clone(ignored));
+    thread::spawn(move || ignored.top_folders().iter().map(|folder| root.join(folder)).collect())
 }
 
 /// What kind of agent it is: nobody knows more than the program's name here.

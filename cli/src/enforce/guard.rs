@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mala_config::{Settings, Unlocked};
@@ -47,7 +47,7 @@ pub(crate) struct StoreGuard {
     party: Party,
     ttl: Duration,
     unlocked: Unlocked,
-    ignored: Ignored,
+    ignored: Arc<Ignored>,
     turns: Turns,
     git_locks: GitLocks,
     desk: Mutex<Books>,
@@ -82,7 +82,7 @@ impl StoreGuard {
         party: &Party,
         turns: Turns,
         settings: &Settings,
-        ignored: Ignored,
+        ignored: Arc<Ignored>,
     ) -> Result<Self, CliError> {
         let books = Books {
             store: Store::open(scope)?,

@@ -1,6 +1,6 @@
 //! Which paths need no lock: those that git ignores.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -21,19 +21,22 @@ pub(crate) struct Ignored {
     answers: Mutex<Answers>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Answers {
     known: HashMap<PathBuf, bool>,
     /// Whether a rule applies, tracked or not. Asked first: most paths are not ignored, and with many tracked files it
     /// is much faster than the other.
     rules: CheckIgnore,
-    /// Whether git ignores it.
+    /// Whether git ignores it: nothing that is tracked, or has tracked files in it.
     ignores: CheckIgnore,
 }
 
 /// `git check-ignore`, started with the first question.
-#[derive(Debug, Default)]
-struct CheckIgnore(Option<Asked>);
+#[derive(Debug)]
+struct CheckIgnore {
+    options: &'static [&'static str],
+    git: Option<Asked>,
+}
 
 #[derive(Debug)]
 struct Asked {
@@ -44,27 +47,42 @@ struct Asked {
 
 impl Ignored {
     pub(crate) fn in_checkout(root: &Path) -> Self {
-        Self { root: root.to_path_buf(), answers: Mutex::default() }
+        let answers = Answers {
+            known: HashMap::new(),
+            rules: CheckIgnore::with(&["--no-index"]),
+            ignores: CheckIgnore::with(&[]),
+        };
+        Self { root: root.to_path_buf(), answers: Mutex::new(answers) }
     }
 
     /// The folders in the root and in its folders that git ignores, with all that is in them.
     pub(crate) fn top_folders(&self) -> Vec<PathBuf> {
         let Ok(mut answers) = self.answers.lock() else { return Vec::new() };
-        let (mut ignored, others) = self.split(&mut answers, self.folders_in(Path::new("")));
-        let below = others.iter().flat_map(|folder| self.folders_in(folder)).take(MOST_FOLDERS);
-        ignored.extend(self.split(&mut answers, below.collect()).0);
-        // Mostly none of them has tracked files, so one look is enough.
-        let tracked = if ignored.is_empty() { Some(Vec::new()) } else { self.tracked_in(&ignored) };
-        ignored.retain(|folder| tracked.as_ref().is_some_and(|files| !has_below(files, folder)));
+        // The slower one gets ready while the other answers.
+        answers.ignores.get_ready(&self.root);
+        let (mut ignored, others) = self.split(&mut answers.rules, self.folders_in(Path::new("")));
+        // In another repository, a submodule perhaps, this one's rules mean nothing.
+        let is_ours = |folder: &&PathBuf| !self.root.join(folder).join(".git").exists();
+        let below = others.iter().filter(is_ours).flat_map(|folder| self.folders_in(folder));
+        let below: Vec<PathBuf> = below.take(MOST_FOLDERS).collect();
+        // Where there are many folders they have the same few names, and rules are mostly about names.
+        let mut names = HashSet::new();
+        let of_each_name = below.iter().filter(|folder| names.insert(folder.file_name())).cloned();
+        let of_each_name = self.split(&mut answers.rules, of_each_name.collect()).0;
+        let names: HashSet<_> = of_each_name.iter().map(|folder| folder.file_name()).collect();
+        let below = below.iter().filter(|folder| names.contains(&folder.file_name())).cloned();
+        ignored.extend(self.split(&mut answers.rules, below.collect()).0);
+        // None of those that have tracked files in them.
+        let ignored = self.split(&mut answers.ignores, ignored).0;
         answers.known.extend(ignored.iter().map(|folder| (folder.clone(), true)));
         ignored
     }
 
-    /// Those that git has a rule to ignore, and the others.
-    fn split(&self, answers: &mut Answers, folders: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        let has_rule = answers.rules.ask(&self.root, Rules::Alone, &folders).unwrap_or_default();
+    /// Those that git says yes to, and the others.
+    fn split(&self, git: &mut CheckIgnore, folders: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let is_yes = git.ask(&self.root, &folders).unwrap_or_default();
         let (ignored, others): (Vec<_>, Vec<_>) =
-            folders.into_iter().zip(has_rule).partition(|(_, has_rule)| *has_rule);
+            folders.into_iter().zip(is_yes).partition(|(_, is_yes)| *is_yes);
         let names = |folders: Vec<(PathBuf, bool)>| folders.into_iter().map(|(folder, _)| folder).collect();
         (names(ignored), names(others))
     }
@@ -109,62 +127,51 @@ impl Ignored {
         is_ignored
     }
 
-    /// True for a folder that git ignores although it tracks files in it: they are not to be moved along.
+    /// True for a folder that git ignores although it tracks files in it: they are not to be moved along. True if git
+    /// cannot be asked.
     fn holds_tracked_files(&self, path: &Path) -> bool {
-        self.tracked_in(&[path.to_path_buf()]).is_none_or(|files| !files.is_empty())
-    }
-
-    /// The tracked files below these folders, each followed by a zero; none if git cannot be asked.
-    fn tracked_in(&self, folders: &[PathBuf]) -> Option<Vec<u8>> {
         let mut list = Command::new("git");
-        list.args(["--literal-pathspecs", "ls-files", "-z", "--"]).args(folders).current_dir(&self.root);
-        let out = list.stderr(Stdio::null()).output().ok()?;
-        out.status.success().then_some(out.stdout)
+        list.args(["--literal-pathspecs", "ls-files", "-z", "--"]).arg(path).current_dir(&self.root);
+        let listed = list.stderr(Stdio::null()).output();
+        !listed.is_ok_and(|out| out.status.success() && out.stdout.is_empty())
     }
 
     fn is_ignored(&self, answers: &mut Answers, path: &Path) -> bool {
         let path = [path.to_path_buf()];
         let is_yes = |answer: io::Result<Vec<bool>>| answer.is_ok_and(|answer| answer == [true]);
-        is_yes(answers.rules.ask(&self.root, Rules::Alone, &path))
-            && is_yes(answers.ignores.ask(&self.root, Rules::AndIndex, &path))
+        is_yes(answers.rules.ask(&self.root, &path)) && is_yes(answers.ignores.ask(&self.root, &path))
     }
 }
 
-/// True if one of these files, each followed by a zero, is in the folder.
-fn has_below(files: &[u8], folder: &Path) -> bool {
-    let below = folder.join("");
-    files.split(|byte| *byte == 0).any(|file| file.starts_with(below.as_os_str().as_bytes()))
-}
-
-/// What an answer is about.
-#[derive(Debug, Clone, Copy)]
-enum Rules {
-    Alone,
-    /// Nothing that is tracked, or has tracked files in it, is ignored.
-    AndIndex,
-}
-
 impl CheckIgnore {
-    fn ask(&mut self, root: &Path, rules: Rules, paths: &[PathBuf]) -> io::Result<Vec<bool>> {
-        let mut git = match self.0.take() {
+    fn with(options: &'static [&'static str]) -> Self {
+        Self { options, git: None }
+    }
+
+    /// Starts git before there is a question. It takes a while until it can answer.
+    fn get_ready(&mut self, root: &Path) {
+        if self.git.is_none() {
+            self.git = Asked::start(root, self.options).ok();
+        }
+    }
+
+    fn ask(&mut self, root: &Path, paths: &[PathBuf]) -> io::Result<Vec<bool>> {
+        let mut git = match self.git.take() {
             Some(git) => git,
-            None => Asked::start(root, rules)?,
+            None => Asked::start(root, self.options)?,
         };
         let answers = git.ask(paths)?;
         // One that has failed, as it does for paths in submodules, is not asked again.
-        self.0 = Some(git);
+        self.git = Some(git);
         Ok(answers)
     }
 }
 
 impl Asked {
-    fn start(root: &Path, rules: Rules) -> io::Result<Self> {
-        let mut git = Command::new("git");
-        git.args(["check-ignore", "-z", "--stdin", "--verbose", "--non-matching"]);
-        if let Rules::Alone = rules {
-            git.arg("--no-index");
-        }
-        let mut child = git
+    fn start(root: &Path, options: &[&str]) -> io::Result<Self> {
+        let mut child = Command::new("git")
+            .args(["check-ignore", "-z", "--stdin", "--verbose", "--non-matching"])
+            .args(options)
             .current_dir(root)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

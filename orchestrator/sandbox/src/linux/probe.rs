@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::OnceLock;
 
 use libc::{c_int, c_long};
 
@@ -12,8 +13,18 @@ use crate::{Support, Unsupported};
 const WITH_RENAMES: i32 = 2;
 const WITH_SCOPES: i32 = 6;
 
-/// What may be enforced here. Nothing is compared with a kernel's version: a process tries it and ends.
+/// What may be enforced here. Nothing is compared with a kernel's version: a process tries it and ends. What has worked
+/// once is not tried again.
 pub fn probe() -> Result<Support, Unsupported> {
+    static FOUND: OnceLock<Support> = OnceLock::new();
+    if let Some(found) = FOUND.get() {
+        return Ok(found.clone());
+    }
+    let found = try_all()?;
+    Ok(FOUND.get_or_init(|| found).clone())
+}
+
+fn try_all() -> Result<Support, Unsupported> {
     match try_filter().map_err(|error| Unsupported::Untested(error.to_string()))? {
         0 => {}
         libc::EBUSY => return Err(Unsupported::AlreadyInside),
