@@ -66,7 +66,7 @@ fn ratios(bench: &mut Bench) {
     let cargo = "cd crate && touch src/main.rs && ${BENCH_CARGO:-cargo} build -q --offline";
     bench.ratio("cargo build of a small crate", 21, cargo, 1.05);
     let make = format!(
-        "mkdir -p ignored; new=$(mktemp -d ignored/XXXXXXXX); python3 -Sc 'import sys\x01for i in range({FILES}): open(f\"{{sys.argv[1]}}/{{i}}\", \"w\").close()' $new"
+        "new=$(mktemp -d ignored/XXXXXXXX); python3 -Sc 'import sys\x01for i in range({FILES}): open(f\"{{sys.argv[1]}}/{{i}}\", \"w\").close()' $new"
     );
     // Into a new folder each time: ext4 does not use the places of deleted files again for a while, and searches for others.
     bench.ratio("creating 20,000 files in an ignored folder", 7, &make, 1.5);
@@ -228,6 +228,7 @@ fn prepare(root: &Path) {
         fs::write(folder.join(format!("file{i}")), format!("content of {i}\n")).unwrap();
     }
     fs::write(root.join(".gitignore"), "ignored/\ntarget/\n").unwrap();
+    fs::create_dir(root.join("ignored")).unwrap();
     fs::create_dir_all(root.join("crate/src")).unwrap();
     let manifest = "[package]\nname = \"small\"\nedition = \"2024\"\n[workspace]\n";
     fs::write(root.join("crate/Cargo.toml"), manifest).unwrap();

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
-/// Folders in the root's folders that are looked at before an agent starts.
-const MOST_FOLDERS: usize = 300;
+/// What is looked at before an agent starts.
+const MOST_NAMES: usize = 50;
+const MOST_FOLDERS: usize = 50;
 /// So many paths fit into a pipe: with more, git and mala could wait for each other.
 const AT_ONCE: usize = 15;
 
@@ -55,43 +56,56 @@ impl Ignored {
         Self { root: root.to_path_buf(), answers: Mutex::new(answers) }
     }
 
-    /// The folders in the root and in its folders that git ignores, with all that is in them.
+    /// Folders that git ignores with all that is in them, as far as they are found quickly: those whose names stand in a
+    /// `.gitignore`, in the root and in its folders.
     pub(crate) fn top_folders(&self) -> Vec<PathBuf> {
         let Ok(mut answers) = self.answers.lock() else { return Vec::new() };
-        // The slower one gets ready while the other answers.
-        answers.ignores.get_ready(&self.root);
-        let (mut ignored, others) = self.split(&mut answers.rules, self.folders_in(Path::new("")));
-        // In another repository, a submodule perhaps, this one's rules mean nothing.
-        let is_ours = |folder: &&PathBuf| !self.root.join(folder).join(".git").exists();
-        let below = others.iter().filter(is_ours).flat_map(|folder| self.folders_in(folder));
-        let below: Vec<PathBuf> = below.take(MOST_FOLDERS).collect();
-        // Where there are many folders they have the same few names, and rules are mostly about names.
-        let mut names = HashSet::new();
-        let of_each_name = below.iter().filter(|folder| names.insert(folder.file_name())).cloned();
-        let of_each_name = self.split(&mut answers.rules, of_each_name.collect()).0;
-        let names: HashSet<_> = of_each_name.iter().map(|folder| folder.file_name()).collect();
-        let below = below.iter().filter(|folder| names.contains(&folder.file_name())).cloned();
-        ignored.extend(self.split(&mut answers.rules, below.collect()).0);
-        // None of those that have tracked files in them.
-        let ignored = self.split(&mut answers.ignores, ignored).0;
+        let names = self.ignored_names(Path::new(""));
+        let mut found = self.folders_called(&names, Path::new(""));
+        for folder in self.own_folders() {
+            if !found.contains(&folder) {
+                let more = self.ignored_names(&folder);
+                found.extend(self.folders_called(names.union(&more), &folder));
+            }
+        }
+        if found.is_empty() {
+            return found;
+        }
+        let are_ignored = answers.ignores.ask(&self.root, &found).unwrap_or_default();
+        let ignored: Vec<PathBuf> =
+            found.into_iter().zip(are_ignored).filter_map(|(folder, is)| is.then_some(folder)).collect();
         answers.known.extend(ignored.iter().map(|folder| (folder.clone(), true)));
         ignored
     }
 
-    /// Those that git says yes to, and the others.
-    fn split(&self, git: &mut CheckIgnore, folders: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        let is_yes = git.ask(&self.root, &folders).unwrap_or_default();
-        let (ignored, others): (Vec<_>, Vec<_>) =
-            folders.into_iter().zip(is_yes).partition(|(_, is_yes)| *is_yes);
-        let names = |folders: Vec<(PathBuf, bool)>| folders.into_iter().map(|(folder, _)| folder).collect();
-        (names(ignored), names(others))
+    /// The names in a folder's `.gitignore` that are nothing but names.
+    fn ignored_names(&self, folder: &Path) -> HashSet<String> {
+        let rules = fs::read_to_string(self.root.join(folder).join(".gitignore")).unwrap_or_default();
+        let name = |rule: &str| {
+            let rule = rule.trim_end();
+            let name = rule.strip_prefix("**").unwrap_or(rule).trim_start_matches('/').trim_end_matches('/');
+            (!name.is_empty() && !name.contains(['/', '*', '?', '[', '\\', '!', '#']))
+                .then(|| name.to_owned())
+        };
+        rules.lines().filter_map(name).take(MOST_NAMES).collect()
     }
 
-    /// Git's own is none of them.
-    fn folders_in(&self, folder: &Path) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
-        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        folders.map(|entry| folder.join(entry.file_name())).filter(|name| !name.ends_with(".git")).collect()
+    /// Those of these names that are folders in `folder`.
+    fn folders_called<'n>(&self, names: impl IntoIterator<Item = &'n String>, folder: &Path) -> Vec<PathBuf> {
+        let is_folder =
+            |path: &PathBuf| self.root.join(path).symlink_metadata().is_ok_and(|meta| meta.is_dir());
+        names.into_iter().map(|name| folder.join(name)).filter(is_folder).collect()
+    }
+
+    /// Folders in the root that are not repositories of their own, as submodules are: there this one's rules mean nothing.
+    fn own_folders(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let is_own = |entry: &fs::DirEntry| {
+            entry.file_type().is_ok_and(|kind| kind.is_dir())
+                && entry.file_name() != ".git"
+                && !entry.path().join(".git").exists()
+        };
+        entries.filter(is_own).take(MOST_FOLDERS).map(|entry| PathBuf::from(entry.file_name())).collect()
     }
 
     /// True if git would ignore a folder there. What is known about a path of that name is forgotten: it is a folder then.
@@ -146,13 +160,6 @@ impl Ignored {
 impl CheckIgnore {
     fn with(options: &'static [&'static str]) -> Self {
         Self { options, git: None }
-    }
-
-    /// Starts git before there is a question. It takes a while until it can answer.
-    fn get_ready(&mut self, root: &Path) {
-        if self.git.is_none() {
-            self.git = Asked::start(root, self.options).ok();
-        }
     }
 
     fn ask(&mut self, root: &Path, paths: &[PathBuf]) -> io::Result<Vec<bool>> {
