@@ -53,8 +53,10 @@
 //!
 //! One file can have several names. Symbolic links, `..` and `/proc` disappear in the canonical name. Hard links are
 //! looked up when a file with several is about to change, and the guard is asked about all names in the tree.
-//! Second mounts of the tree are mapped back to it. Renames and links between inside, outside and folders that Landlock
-//! allows, and links between files that need a lock and files that do not, answer `EXDEV`: programs then copy.
+//! Second mounts of the tree are mapped back to it. Files that need a lock, exempt ones, those in folders that Landlock allows,
+//! git's and those outside are like five file systems. No file has names in two of them: links between them answer
+//! `EXDEV`, and so do renames, unless it is a file with one name that moves within the tree, and not out of an allowed folder.
+//! Programs then copy.
 //!
 //! The broker's own descriptor of a file that it hands over is open a little longer than the caller needs to go on, and a file
 //! that is open for writing cannot be run. So programs start after what was handed over before is closed.
