@@ -18,8 +18,8 @@ pub struct Jail {
     /// Never writable from inside, whatever the guard says: git's hooks and configuration, mala's own folder.
     /// Absolute; a name that does not exist cannot be created either.
     pub protected: Vec<PathBuf>,
-    /// Folders of the tree, canonical, that are [exempt](Guard::is_exempt): the kernel runs calls in them by itself, which is
-    /// faster. Those that do not exist, or hold something protected, are left to the broker.
+    /// Folders of the tree, canonical, that are [exempt](Guard::is_exempt), and of git's folder: the kernel runs calls in them
+    /// by itself, which is faster. Those that do not exist, or hold something protected, are left to the broker.
     pub exempt: Vec<PathBuf>,
     /// A folder on the tree's file system, out of the program's reach, in which folders can be made in advance for exempt
     /// ones that are made later. Without it, those are left to the broker.

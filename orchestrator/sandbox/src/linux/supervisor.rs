@@ -75,9 +75,9 @@ pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<E
 /// The exempt folders that Landlock can allow: those that exist and hold nothing that must stay closed.
 fn exempt_folders(jail: &Jail, denied: &[PathBuf]) -> Vec<Allowed> {
     let is_open = |folder: &&PathBuf| {
-        let is_closed =
-            |name: &PathBuf| name.starts_with(folder) || *name != jail.root && folder.starts_with(name);
-        folder.starts_with(&jail.root) && !denied.iter().any(is_closed)
+        let is_within =
+            |name: &PathBuf| folder.starts_with(name) && ![&jail.root, &jail.git_dir].contains(&name);
+        !denied.iter().any(|name| name.starts_with(folder) || is_within(name))
     };
     jail.exempt.iter().filter(is_open).filter_map(|folder| Allowed::open(folder.clone()).ok()).collect()
 }

@@ -23,7 +23,7 @@ pub(crate) enum Zone<'a> {
     Protected,
     /// A file of the checkout, relative to its root. The guard decides whether it needs a lock.
     Tree(&'a Path),
-    /// In an exempt folder of the checkout that Landlock allows: the kernel may run the call itself.
+    /// In an exempt folder that Landlock allows: the kernel may run the call itself.
     Exempt,
     /// Belongs to git: performed by the broker, no lock.
     Git,
@@ -119,11 +119,15 @@ impl Zones {
         if path == self.dot_git || self.protected.iter().any(|name| below(path, name).is_some()) {
             return Zone::Protected;
         }
-        if self.is_git(path) {
+        let (is_git, in_tree) = (self.is_git(path), below(path, &self.root));
+        if (is_git || in_tree.is_some()) && self.is_in_exempt(path) {
+            return Zone::Exempt;
+        }
+        if is_git {
             return Zone::Git;
         }
-        if let Some(relative) = below(path, &self.root) {
-            return if self.is_in_exempt(path) { Zone::Exempt } else { Zone::Tree(relative) };
+        if let Some(relative) = in_tree {
+            return Zone::Tree(relative);
         }
         if self.is_granted(path) { Zone::Granted } else { Zone::Above }
     }

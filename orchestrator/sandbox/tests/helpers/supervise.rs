@@ -45,7 +45,8 @@ fn main() {
     let git_dir = root.join(".git");
     let protected = ["hooks", "config", "info/attributes", "mala"].map(|name| git_dir.join(name)).to_vec();
     let over = root.join("ignored/over");
-    let (exempt, spares) = (vec![root.join("ignored")], Some(git_dir.join("mala/spares")));
+    let (exempt, spares) =
+        (vec![root.join("ignored"), git_dir.join("objects")], Some(git_dir.join("mala/spares")));
     let jail = Jail { root, git_dir, protected, exempt, spares };
     let code = match mala_sandbox::run(&jail, Arc::new(OneHeld { held, over }), command) {
         Ok(exit) => exit.code.unwrap_or_else(|| 128 + exit.signal.unwrap_or(0)),

@@ -2,11 +2,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use walkdir::WalkDir;
 
@@ -186,7 +187,7 @@ impl Session<'_> {
                 if source.side() != target.side() {
                     return Err(Errno::XDEV);
                 }
-                if source.is_for_kernel() {
+                if source.is_for_kernel() && target.is_for_kernel() {
                     return Ok(Answer::Proceed);
                 }
                 (found, judged(&[source, target]))
@@ -234,7 +235,7 @@ impl Session<'_> {
         }
         self.permit(Action::Create, &[], true)?;
         let (mode, needs_more) = self.rules.umasks.apply(self.task, mode);
-        if self.place_spare(&place, mode)? {
+        if self.place_spare(&place, mode)?.is_some() {
             return Ok(Answer::Done);
         }
         rustix::fs::mkdirat(place.parent()?, place.name(), mode)?;
@@ -244,10 +245,10 @@ impl Session<'_> {
         Ok(Answer::Done)
     }
 
-    /// Makes an exempt folder out of one that Landlock allows. False if it has to be made like any other.
-    fn place_spare(&self, place: &Place, mode: Mode) -> Result<bool, Errno> {
+    /// Makes an exempt folder out of one that Landlock allows. None if it has to be made like any other.
+    fn place_spare(&self, place: &Place, mode: Mode) -> Result<Option<OwnedFd>, Errno> {
         let Rules { zones, spares, callers, .. } = self.rules;
-        let Zone::Tree(name) = zones.of(&place.path) else { return Ok(false) };
+        let Zone::Tree(name) = zones.of(&place.path) else { return Ok(None) };
         let is_exempt = |name: &Path| !name.as_os_str().is_empty() && self.ask(|guard| guard.is_exempt(name));
         // A spare folder belongs to the supervisor, and has not inherited what a new one would. In another exempt folder
         // nobody would expect a file system of its own.
@@ -258,10 +259,12 @@ impl Session<'_> {
             || name.parent().is_some_and(is_exempt)
             || !self.ask(|guard| guard.is_exempt_folder(name))
         {
-            return Ok(false);
+            return Ok(None);
         }
-        let placed = spares.place(place.parent()?, &place.path, mode)?;
-        Ok(placed.map(|folder| zones.add_exempt(folder)).is_some())
+        let Some(placed) = spares.place(place.parent()?, &place.path, mode)? else { return Ok(None) };
+        let fd = rustix::io::fcntl_dupfd_cloexec(&placed.fd, 0);
+        zones.add_exempt(placed);
+        fd.map(Some)
     }
 
     /// Renames a folder to what is an exempt one then, by moving what is in it into a spare one: cargo makes its folder under
@@ -272,17 +275,18 @@ impl Session<'_> {
         };
         let Some(names) = few_names_in(&from.path) else { return Ok(false) };
         let mode = Mode::from_raw_mode(folder.stat.st_mode & 0o7777);
-        if has_further_names(from)? || !self.place_spare(to, mode)? {
+        if has_further_names(from)? {
             return Ok(false);
         }
-        let move_all = |from: &Path, to: &Path| {
-            names.iter().try_for_each(|name| rustix::fs::renameat(CWD, from.join(name), CWD, to.join(name)))
+        let Some(spare) = self.place_spare(to, mode)? else { return Ok(false) };
+        let move_all = |from: &OwnedFd, to: &OwnedFd| {
+            names.iter().try_for_each(|name| rustix::fs::renameat(from, name, to, name))
         };
-        let (old, new) = (&from.path, &to.path);
-        let moved = move_all(old, new).and_then(|()| rustix::fs::unlinkat(CWD, old, AtFlags::REMOVEDIR));
+        let remove = |place: &Place| rustix::fs::unlinkat(place.parent()?, place.name(), AtFlags::REMOVEDIR);
+        let moved = move_all(&folder.fd, &spare).and_then(|()| remove(from));
         if moved.is_err() {
-            let _what_was_moved = move_all(new, old);
-            let _empty = rustix::fs::unlinkat(CWD, new, AtFlags::REMOVEDIR);
+            let _what_was_moved = move_all(&spare, &folder.fd);
+            let _empty = remove(to);
         }
         moved.map(|()| true)
     }

@@ -107,6 +107,7 @@ impl Session<'_> {
             return Ok(None);
         };
         match self.rules.zones.of(&place.path) {
+            Zone::Exempt if wish.is_exclusive() && self.is_git_lock(&place) => return Ok(None),
             Zone::Exempt | Zone::Granted if wish.performer == Performer::Anyone => {
                 return Ok(place.is_vacant().then_some(Answer::Proceed));
             }
@@ -205,7 +206,7 @@ impl Session<'_> {
             lane => lane,
         };
         if wish.is_exclusive() && self.is_git_lock(place) {
-            return self.take_git_lock(wish, place, lane);
+            return self.take_git_lock(wish, place);
         }
         let Some(found) = &place.found else { return self.create(wish, place, lane) };
         match found.kind() {
@@ -257,10 +258,10 @@ impl Session<'_> {
     }
 
     /// Makes a lock file of git. Whoever has it now is mostly done in a moment, but git gives up at once.
-    fn take_git_lock(&self, wish: Wish, place: &Place, lane: Lane<'_>) -> Result<Answer, Errno> {
+    fn take_git_lock(&self, wish: Wish, place: &Place) -> Result<Answer, Errno> {
         let begin = Instant::now();
         loop {
-            match self.create(wish, place, lane) {
+            match self.create(wish, place, Lane::Free) {
                 Err(Errno::EXIST) if self.ask(|guard| guard.clears_git_lock(&place.path)) => {}
                 Err(Errno::EXIST) if begin.elapsed() < GIT_PATIENCE => thread::sleep(GIT_PAUSE),
                 answer => return answer,
