@@ -286,8 +286,8 @@ fn a_git_waits_a_moment_for_the_lock_file_of_another() {
         world.sh(Mode::Sandboxed, &format!("{held}; (sleep 0.3; rm .git/index.lock) & git add new; echo $?"));
     assert_eq!(freed.out, "0\n", "{freed:?}");
     let held_there = "touch .git/objects/x.lock; (sleep 0.3; rm .git/objects/x.lock) &";
-    let freed =
-        world.sh(Mode::Sandboxed, &format!("set -C; {held_there} echo > .git/objects/x.lock; echo $?"));
+    let take = "import os; os.open('.git/objects/x.lock', os.O_CREAT | os.O_EXCL | os.O_WRONLY)";
+    let freed = world.sh(Mode::Sandboxed, &format!("{held_there} python3 -c \"{take}\"; echo $?"));
     assert_eq!(freed.out, "0\n", "where the kernel runs calls, too: {freed:?}");
     let kept = world.sh(Mode::Sandboxed, &format!("{held}; git add new; echo $?; ls .git/index.lock"));
     assert_eq!(kept.out, "128\n.git/index.lock\n", "{kept:?}");
