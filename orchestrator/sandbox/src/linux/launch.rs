@@ -42,10 +42,18 @@ impl Step {
     }
 }
 
+/// The socket between the child and the supervisor.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) childs: OwnedFd,
+    /// If the child had this end open, too, nobody would notice the supervisor's death before the program has started.
+    pub(crate) supervisors: RawFd,
+}
+
 /// What the child needs, made before the fork.
 #[derive(Debug)]
 struct Kit {
-    control: OwnedFd,
+    control: Control,
     ruleset: OwnedFd,
     program: Vec<sock_filter>,
     root: Vec<u8>,
@@ -56,7 +64,7 @@ struct Kit {
 /// Arranges that `command`, once spawned, runs under the rules and reports on `control`.
 pub(crate) fn arrange(
     command: &mut Command,
-    control: OwnedFd,
+    control: Control,
     ruleset: OwnedFd,
     root: &Path,
     mask: libc::sigset_t,
@@ -70,12 +78,13 @@ pub(crate) fn arrange(
 fn enter(kit: &Kit) -> io::Result<()> {
     // SAFETY: runs after `fork` in a process of its own, see above.
     unsafe {
+        libc::close(kit.control.supervisors);
         keeper::prepare();
         let keeper = libc::getpid();
         match libc::fork() {
             -1 => return give_up(kit, Step::Keeper),
             0 => {}
-            child => keeper::keep(kit.control.as_raw_fd(), child),
+            child => keeper::keep(kit.control.childs.as_raw_fd(), child),
         }
         libc::sigprocmask(libc::SIG_SETMASK, &raw const kit.mask, std::ptr::null_mut());
         // If the keeper is gone already, the signal would never come.
@@ -110,7 +119,7 @@ fn confine(kit: &Kit) -> io::Result<()> {
         if listener < 0 {
             return give_up(kit, Step::Seccomp);
         }
-        let sent = send_listener(kit.control.as_raw_fd(), listener);
+        let sent = send_listener(kit.control.childs.as_raw_fd(), listener);
         libc::close(listener);
         sent
     }
@@ -161,7 +170,7 @@ fn give_up(kit: &Kit, step: Step) -> io::Result<()> {
     let message = [FAILED, step as u8];
     // SAFETY: the buffer has the length that is passed.
     unsafe {
-        let control = kit.control.as_raw_fd();
+        let control = kit.control.childs.as_raw_fd();
         libc::send(control, message.as_ptr().cast(), message.len(), libc::MSG_NOSIGNAL);
     }
     // An error without a number could not cross to the parent.

@@ -1,7 +1,7 @@
 //! `run`: from a command to the way its tree ended.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rustix::{cmsg_space, net};
 
 use super::broker::Broker;
 use super::landlock::Allowed;
-use super::launch::{self, FAILED, LISTENER, Step};
+use super::launch::{self, Control, FAILED, LISTENER, Step};
 use super::notify::Listener;
 use super::process::exit;
 use super::signals::{self, Arrival, Sender, Signals};
@@ -46,13 +46,14 @@ pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<E
     let broker = Broker::new(zones, spares, guard);
 
     let signals = Signals::take().map_err(prepare("taking over signals"))?;
-    let (control, far_end) = control_pair().map_err(prepare("making a socket"))?;
-    launch::arrange(&mut command, far_end, rules.ruleset, &jail.root, signals.for_program());
+    let (control, childs_end) = control_pair().map_err(prepare("making a socket"))?;
+    let ends = Control { childs: childs_end, supervisors: control.as_raw_fd() };
+    launch::arrange(&mut command, ends, rules.ruleset, &jail.root, signals.for_program());
     // The listener is served before the program starts: the start itself may be a call to answer.
     let welcome = thread::scope(|scope| {
         let welcome = scope.spawn(|| welcome(&control, &broker));
         let spawned = command.spawn();
-        drop(command); // the last descriptor of the far end here: a child that died is noticed
+        drop(command); // the last descriptor of the child's end here: a child that died is noticed
         (spawned, welcome.join().unwrap_or(Err(Failure::Silent)))
     });
     let mut keeper = match welcome {

@@ -293,3 +293,24 @@ fn a_git_waits_a_moment_for_the_lock_file_of_another() {
     assert_eq!(kept.out, "128\n.git/index.lock\n", "{kept:?}");
     assert!(kept.err.contains("File exists"), "{kept:?}");
 }
+
+#[test]
+fn a_supervisor_that_is_killed_while_it_starts_leaves_nothing() {
+    let world = World::new(User::Myself);
+    let mark = format!("MALA_TEST_MARK={}", world.base().display());
+    let (name, value) = mark.split_once('=').unwrap();
+    for step in 0..200 {
+        let mut command = world.command(Mode::Sandboxed, "sleep", &["600"]);
+        let mut supervisor =
+            command.env(name, value).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_micros(step * 50));
+        supervisor.kill().unwrap();
+        supervisor.wait().unwrap();
+    }
+    let is_marked = |folder: &Path| {
+        let variables = fs::read(folder.join("environ")).unwrap_or_default();
+        variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    let left = || fs::read_dir("/proc").unwrap().flatten().any(|entry| is_marked(&entry.path()));
+    wait_for("all of them are gone", || !left());
+}
