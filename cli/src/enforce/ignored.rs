@@ -84,8 +84,9 @@ impl Ignored {
         let name = |rule: &str| {
             let rule = rule.trim_end();
             let name = rule.strip_prefix("**").unwrap_or(rule).trim_start_matches('/').trim_end_matches('/');
-            (!name.is_empty() && !name.contains(['/', '*', '?', '[', '\\', '!', '#']))
-                .then(|| name.to_owned())
+            let is_odd =
+                matches!(name, "" | "." | "..") || name.contains(['/', '*', '?', '[', '\\', '!', '#']);
+            (!is_odd).then(|| name.to_owned())
         };
         rules.lines().filter_map(name).take(MOST_NAMES).collect()
     }

@@ -233,17 +233,16 @@ impl Guard for Nervous {
     }
 }
 
+fn jail(world: &World) -> Jail {
+    let root = world.root();
+    Jail { git_dir: root.join(".git"), root, protected: Vec::new(), exempt: Vec::new(), spares: None }
+}
+
 #[test]
 fn one_process_can_supervise_many_trees() {
     let run = |index: i32| {
         let world = World::new(User::Myself);
-        let jail = Jail {
-            root: world.root(),
-            git_dir: world.root().join(".git"),
-            protected: Vec::new(),
-            exempt: Vec::new(),
-            spares: None,
-        };
+        let jail = jail(&world);
         let mut command = Command::new("sh");
         command
             .arg("-c")
@@ -259,13 +258,7 @@ fn one_process_can_supervise_many_trees() {
 #[test]
 fn a_guard_that_panics_refuses() {
     let world = World::new(User::Myself);
-    let jail = Jail {
-        root: world.root(),
-        git_dir: world.root().join(".git"),
-        protected: Vec::new(),
-        exempt: Vec::new(),
-        spares: None,
-    };
+    let jail = jail(&world);
     let mut command = Command::new("sh");
     command.args(["-c", "echo > fine && ! echo > panic"]).current_dir(world.root()).stderr(Stdio::null());
     assert!(mala_sandbox::run(&jail, Arc::new(Nervous), command).unwrap().success());

@@ -129,22 +129,14 @@ def swap():
     os.dup2(a, d); os.dup2(b, d)
 race(1.0, swap, lambda: os.close(os.open('held.txt', os.O_WRONLY | os.O_CREAT | os.O_TRUNC, dir_fd=d)))"###),
         python("race of the path's text", r###"
-safe = (OUT + '/safe').encode().ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
-text = ctypes.create_string_buffer(safe, 256)
-def swap():
-    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
-def strike():
+def strike(text):
     fd = libc.open(text, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     if fd >= 0: os.close(fd)
-race(1.0, swap, strike)"###),
+race_of_text((OUT + '/safe').encode(), strike)"###),
         python("race of a rename's text", r###"
-safe = (OUT + '/safe').encode().ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
-text = ctypes.create_string_buffer(safe, 256)
-def swap():
-    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
-def strike():
+def strike(text):
     open(OUT + '/n', 'w'); libc.rename((OUT + '/n').encode(), text)
-race(1.0, swap, strike)"###),
+race_of_text((OUT + '/safe').encode(), strike)"###),
         python("race of a chmod", r###"
 open(OUT + '/safe', 'w'); os.symlink(OUT + '/safe', OUT + '/l')
 def swap():
@@ -158,48 +150,29 @@ def swap():
     os.symlink('ignored/d', 'm'); os.replace('m', 'l')
 race(1.0, swap, lambda: open('l/held.txt', 'w').write('x'))"###),
         python("race of the path's text in an ignored folder", r###"
-safe = b'ignored/safe'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
-text = ctypes.create_string_buffer(safe, 256)
-def swap():
-    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
-def strike():
+def strike(text):
     fd = libc.open(text, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     if fd >= 0: os.close(fd)
-race(1.0, swap, strike)"###),
+race_of_text(b'ignored/safe', strike)"###),
         python("race of the path's text in a folder made on the way", r###"
 os.mkdir('made')
-safe = b'made/safe'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
-text = ctypes.create_string_buffer(safe, 256)
-def swap():
-    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
-def strike():
+def strike(text):
     fd = libc.open(text, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     if fd >= 0: os.close(fd)
-race(1.0, swap, strike)"###),
+race_of_text(b'made/safe', strike)"###),
         python("race of a rename's text in an ignored folder", r###"
-safe = b'ignored/safe'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
-text = ctypes.create_string_buffer(safe, 256)
-def swap():
-    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
-def strike():
+def strike(text):
     open('ignored/n', 'w').close(); libc.rename(b'ignored/n', text)
-race(1.0, swap, strike)"###),
+race_of_text(b'ignored/safe', strike)"###),
         python("race of the text that is moved to an ignored folder", r###"
-safe = b'ignored/safe'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
-text = ctypes.create_string_buffer(safe, 256)
-def swap():
-    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
-def strike():
+def strike(text):
     open('ignored/safe', 'w').close(); libc.rename(text, b'ignored/n')
-race(1.0, swap, strike)"###),
+race_of_text(b'ignored/safe', strike)"###),
         python("race of the text that is linked to an ignored folder", r###"
-safe = b'ignored/safe'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
-text = ctypes.create_string_buffer(safe, 256); open('ignored/safe', 'w').close()
-def swap():
-    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
-def strike():
+open('ignored/safe', 'w').close()
+def strike(text):
     libc.unlink(b'ignored/n'); libc.link(text, b'ignored/n'); open('ignored/n', 'w').write('x')
-race(1.0, swap, strike)"###),
+race_of_text(b'ignored/safe', strike)"###),
         python("race of a link in an ignored folder", r###"
 os.symlink('safe', 'ignored/l')
 def swap():
@@ -239,14 +212,10 @@ def swap():
     os.symlink(OUT + '/safe', OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
 race(1.0, swap, lambda: os.close(os.open(OUT + '/l', 3 | os.O_TRUNC)))"###),
         python("race of a truncated text from a device", r###"
-safe = b'/dev/null'.ljust(200, b'\0'); bad = HELD.encode().ljust(200, b'\0')
-text = ctypes.create_string_buffer(safe, 256)
-def swap():
-    ctypes.memmove(text, safe, 200); ctypes.memmove(text, bad, 200)
-def strike():
+def strike(text):
     fd = libc.open(text, os.O_RDONLY | os.O_TRUNC)
     if fd >= 0: os.close(fd)
-race(1.0, swap, strike)"###),
+race_of_text(b'/dev/null', strike)"###),
     ]),
     (Class::InodeFlags, &[
         python("inode flags of a read descriptor", "import fcntl; fcntl.ioctl(os.open('sub/held.txt', os.O_RDONLY), 0x40086602, struct.pack('L', 0x80040))"),

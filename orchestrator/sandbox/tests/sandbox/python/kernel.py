@@ -104,3 +104,15 @@ def race(seconds, swap, strike):
         except OSError:
             pass
     thread.join()
+
+
+def race_of_text(safe, strike):
+    """Strikes with a path that is now `safe`, now that of the held file."""
+    safe, bad = safe.ljust(200, b"\0"), HELD.encode().ljust(200, b"\0")
+    text = ctypes.create_string_buffer(safe, 256)
+
+    def swap():
+        ctypes.memmove(text, safe, 200)
+        ctypes.memmove(text, bad, 200)
+
+    race(1.0, swap, lambda: strike(text))
