@@ -6,6 +6,7 @@ mod capture;
 mod disguise;
 mod drain;
 mod filter;
+mod folders;
 mod gate;
 mod handle;
 mod identity;

@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::callers::Callers;
 use super::handle;
 use super::task::Task;
 
@@ -98,13 +97,18 @@ impl Place {
             return Ok(parent);
         }
         let folder = self.path.parent().ok_or(Errno::ACCESS)?;
-        let parent = open_canonical(folder, OFlags::DIRECTORY)?;
+        let parent = open_folder(folder)?;
         Ok(self.parent.get_or_init(|| parent))
     }
 
-    /// True if nothing is at the path, and no link leads there.
-    pub(crate) fn is_vacant(&self) -> bool {
-        matches!(open_canonical(&self.path, OFlags::empty()), Err(Errno::NOENT))
+    /// A name that something may be at.
+    pub(crate) fn unseen(path: PathBuf) -> Self {
+        Self { parent: OnceCell::new(), path, found: None, slash: false }
+    }
+
+    /// What is at the path, if no link leads there.
+    pub(crate) fn look(&self) -> Result<Stat, Errno> {
+        rustix::fs::fstat(open_canonical(&self.path, OFlags::empty())?)
     }
 
     fn new(parent: OwnedFd, name: &OsStr, found: Option<Found>) -> Result<Self, Errno> {
@@ -114,7 +118,7 @@ impl Place {
 
     /// What is at the canonical `path`. None if that is another file's name for it, or cannot be told.
     fn by_name(path: PathBuf, last: Last) -> Result<Option<Self>, Errno> {
-        let place = |path, found| Self { parent: OnceCell::new(), path, found, slash: false };
+        let place = |path, found| Self { found, ..Self::unseen(path) };
         match open_canonical(&path, OFlags::empty()) {
             Ok(fd) => {
                 let found = Found::new(fd)?;
@@ -128,6 +132,11 @@ impl Place {
             Err(_another) => Ok(None),
         }
     }
+}
+
+/// Opens the folder that has exactly this name.
+pub(crate) fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
+    open_canonical(path, OFlags::DIRECTORY)
 }
 
 /// Opens what has exactly this name, without following a link anywhere.
@@ -153,10 +162,10 @@ fn link_text(folder: impl AsFd, name: &OsStr) -> Result<OsString, Errno> {
     Ok(OsString::from_vec(text.into_bytes()))
 }
 
-/// Resolves `path` as seen by `task` with `dirfd`.
+/// Resolves `path` as seen by `task` with `dirfd`; `start_name` tells the name of the folder that stands for.
 pub(crate) fn resolve(
     task: Task,
-    callers: &Callers,
+    start_name: impl FnOnce() -> Option<PathBuf>,
     dirfd: i32,
     path: &[u8],
     last: Last,
@@ -164,7 +173,7 @@ pub(crate) fn resolve(
     if path.is_empty() {
         return Err(Errno::NOENT);
     }
-    if let Some(path) = as_text(path, || callers.folder_name(task.tid, dirfd))
+    if let Some(path) = as_text(path, start_name)
         && let Some(place) = Place::by_name(path, last)?
     {
         return Ok(Object::Named(place));
@@ -182,7 +191,7 @@ pub(crate) fn resolve(
 }
 
 /// The path with the name of the folder it starts at, if the result may be canonical.
-fn as_text(path: &[u8], start: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
+pub(crate) fn as_text(path: &[u8], start: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
     let odd = |part: &[u8]| matches!(part, b"." | b"..");
     if path.ends_with(b"/") || path.split(|byte| *byte == b'/').any(odd) {
         return None;
@@ -192,12 +201,6 @@ fn as_text(path: &[u8], start: impl FnOnce() -> Option<PathBuf>) -> Option<PathB
         return path.file_name().is_some().then(|| path.components().collect());
     }
     start().filter(|start| start.is_absolute()).map(|start| start.join(path))
-}
-
-/// Where `path` leads if nothing is there and no link leads there. None if that cannot be told quickly.
-pub(crate) fn vacancy(task: Task, callers: &Callers, dirfd: i32, path: &[u8]) -> Option<Place> {
-    let path = as_text(path, || callers.folder_name(task.tid, dirfd))?;
-    Some(Place { parent: OnceCell::new(), path, found: None, slash: false })
 }
 
 /// What a descriptor of the caller refers to.

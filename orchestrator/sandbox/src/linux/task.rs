@@ -36,9 +36,10 @@ impl Task {
         let mut path = Vec::new();
         let mut at = address;
         while path.len() < libc::PATH_MAX as usize {
-            let mut chunk = [0_u8; PAGE as usize];
+            // Few are longer.
+            let mut chunk = [0_u8; 256];
             // Never beyond the page: what follows need not be mapped.
-            let room = usize::try_from(PAGE - at % PAGE).expect("at most a page");
+            let room = usize::try_from(PAGE - at % PAGE).expect("at most a page").min(chunk.len());
             let length = self.read(at, &mut chunk[..room])?;
             if let Some(end) = chunk[..length].iter().position(|byte| *byte == 0) {
                 path.extend_from_slice(&chunk[..end]);

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::pool::Pool;
 use super::callers::Callers;
+use super::folders::Folders;
 use super::gate::Gate;
 use super::links::Links;
 use super::notify::Listener;
@@ -32,6 +33,7 @@ pub(crate) struct Rules {
     pub(crate) links: Links,
     pub(crate) umasks: Umasks,
     pub(crate) callers: Callers,
+    pub(crate) folders: Folders,
     pub(crate) gate: Arc<Gate>,
 }
 
@@ -60,6 +62,7 @@ impl Broker {
             links: Links::default(),
             umasks: Umasks::new(),
             callers: Callers::default(),
+            folders: Folders::default(),
             gate: Arc::default(),
         };
         Self { rules: Arc::new(rules), pool: Mutex::default() }

@@ -105,7 +105,7 @@ impl Session<'_> {
         }
         let is_folder = from.is_folder() || to.is_folder();
         if is_folder {
-            self.rules.callers.folders_change();
+            self.rules.folders.change();
         }
         let lanes = [self.lane(&from)?, self.lane(&to)?];
         let exchanges = flags.contains(RenameFlags::EXCHANGE);
@@ -149,6 +149,9 @@ impl Session<'_> {
         }
         if self.rules.zones.carries_fixed(&place.path) {
             return Err(self.refuse_fixed(&place.path));
+        }
+        if place.is_folder() {
+            self.rules.folders.change();
         }
         let lane = self.lane(&place)?;
         if lane.is_for_kernel() {

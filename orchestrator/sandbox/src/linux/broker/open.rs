@@ -3,10 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::Answer;
@@ -90,36 +91,44 @@ impl Session<'_> {
             return Ok(Answer::Proceed);
         }
         let path = self.task.read_path(at.path)?;
-        if let Some(answer) = self.create_unseen(wish, at.dirfd, &path)? {
+        if let Some(answer) = self.open_quickly(wish, at.dirfd, &path)? {
             return Ok(answer);
         }
         self.open_again(wish, || self.object_of(at.dirfd, &path, wish.last()))
     }
 
-    /// Where no lock is needed, a new file is made in as few steps as possible: builds and installers make thousands.
-    /// None if the name was taken.
-    fn create_unseen(&self, wish: Wish, dirfd: i32, path: &[u8]) -> Result<Option<Answer>, Errno> {
-        if !wish.creates() {
-            return Ok(None);
-        }
-        let vacancy = resolve::vacancy(self.task, &self.rules.callers, dirfd, path);
-        let Some(Object::Named(place)) = vacancy.map(|place| self.unaliased(Object::Named(place))) else {
-            return Ok(None);
-        };
+    /// Where no lock is needed, in as few steps as possible: builds and installers make thousands of files. None if it
+    /// takes a closer look.
+    fn open_quickly(&self, wish: Wish, dirfd: i32, path: &[u8]) -> Result<Option<Answer>, Errno> {
+        let Some(path) = resolve::as_text(path, || self.folder_name(dirfd)) else { return Ok(None) };
+        let place = Place::unseen(self.rules.zones.unalias(path));
+        let is_for_kernel = wish.performer == Performer::Anyone;
         match self.rules.zones.of(&place.path) {
-            Zone::Exempt if wish.is_exclusive() && self.is_git_lock(&place) => return Ok(None),
-            Zone::Exempt | Zone::Granted if wish.performer == Performer::Anyone => {
-                return Ok(place.is_vacant().then_some(Answer::Proceed));
+            Zone::Exempt if wish.is_exclusive() && self.is_git_lock(&place) => Ok(None),
+            Zone::Exempt if is_for_kernel => {
+                let Some((folder, name)) = place.path.parent().zip(place.path.file_name()) else {
+                    return Ok(None);
+                };
+                let look =
+                    |folder: Arc<OwnedFd>| rustix::fs::statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW);
+                Ok(self
+                    .rules
+                    .folders
+                    .open(folder)
+                    .is_ok_and(|folder| is_plain(look(folder)))
+                    .then_some(Answer::Proceed))
             }
-            Zone::Tree(name) if self.ask(|guard| guard.is_exempt(name)) => {}
-            _ => return Ok(None),
-        }
-        if place.parent().is_err() {
-            return Ok(None);
-        }
-        match self.create(wish, &place, Lane::Loose) {
-            Err(Errno::EXIST) => Ok(None),
-            answer => answer.map(Some),
+            Zone::Granted if is_for_kernel => Ok(is_plain(place.look()).then_some(Answer::Proceed)),
+            Zone::Tree(name) if wish.creates() && self.ask(|guard| guard.is_exempt(name)) => {
+                if place.parent().is_err() {
+                    return Ok(None);
+                }
+                match self.create(wish, &place, Lane::Loose) {
+                    Err(Errno::EXIST) => Ok(None),
+                    answer => answer.map(Some),
+                }
+            }
+            _ => Ok(None),
         }
     }
 
@@ -320,6 +329,14 @@ impl Session<'_> {
                 answer => return answer,
             }
         }
+    }
+}
+
+/// True for what is no way to anything else: a file with one name, or nothing.
+fn is_plain(seen: Result<Stat, Errno>) -> bool {
+    match seen {
+        Ok(stat) => FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1,
+        Err(errno) => errno == Errno::NOENT,
     }
 }
 

@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
                 Ok(Answer::Proceed)
             }
             Call::Folder => {
-                self.rules.callers.folders_change();
+                self.rules.folders.change();
                 Ok(Answer::Proceed)
             }
             Call::Rights => {
@@ -127,8 +127,13 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn object_of(&self, dirfd: i32, path: &[u8], last: Last) -> Result<Object, Errno> {
-        resolve::resolve(self.task, &self.rules.callers, dirfd, path, last)
+        resolve::resolve(self.task, || self.folder_name(dirfd), dirfd, path, last)
             .map(|object| self.unaliased(object))
+    }
+
+    /// What the folder is called that the caller's path starts at.
+    pub(super) fn folder_name(&self, dirfd: i32) -> Option<PathBuf> {
+        self.rules.folders.name(&self.rules.callers, self.task.tid, dirfd)
     }
 
     /// Gives a name in a second mount of the tree its name in the tree.
