@@ -13,7 +13,7 @@
 //! Records are one file per supervisor, for the case that it is killed itself. Agents cannot write there.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -86,7 +86,7 @@ impl GitLocks {
 
     /// Writes down who makes this lock file.
     pub(crate) fn note(&self, lock: &GitLock<'_>) {
-        let Some(maker) = process_of_thread(lock.pid) else { return };
+        let Some(maker) = Process::find(lock.pid) else { return };
         let record = Record::of(lock, maker.owner());
         let Ok(mut line) = serde_json::to_vec(&record) else { return };
         line.push(b'\n');
@@ -188,15 +188,4 @@ fn turn(folder: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).append(true).open(folder.join("turn"))?;
     file.lock()?;
     Ok(file)
-}
-
-/// Locks belong to processes, calls are made by threads.
-fn process_of_thread(thread: u32) -> Option<Process> {
-    // One of the first lines; all of them would be much to ask for.
-    let mut status = [0; 512];
-    let length = File::open(format!("/proc/{thread}/status")).ok()?.read(&mut status).ok()?;
-    let pid = String::from_utf8_lossy(&status[..length])
-        .lines()
-        .find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())?;
-    Process::find(pid)
 }

@@ -74,7 +74,7 @@ pub trait Guard: Send + Sync {
 /// A lock file of git, `index.lock` and its like, about to be made.
 #[derive(Debug)]
 pub struct GitLock<'a> {
-    /// The thread that made the call.
+    /// The process that makes it.
     pub pid: u32,
     /// Absolute.
     pub path: &'a Path,

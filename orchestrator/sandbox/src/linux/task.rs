@@ -12,7 +12,9 @@ use libc::c_void;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use super::process::raw_pid;
 
 const PAGE: u64 = 4096;
 
@@ -162,6 +164,10 @@ impl Task {
 
     /// The process the thread belongs to: what `/proc/self` means to it.
     pub(crate) fn process(self) -> Result<u32, Errno> {
+        // There is such a handle of the first thread alone, whose number is that of the process.
+        if pidfd_open(raw_pid(self.tid)?, PidfdFlags::empty()).is_ok() {
+            return Ok(self.tid);
+        }
         let status = self.status().ok_or(Errno::SRCH)?;
         field(&status, "Tgid").and_then(|number| number.parse().ok()).ok_or(Errno::SRCH)
     }
@@ -190,8 +196,7 @@ impl Task {
     }
 
     fn standard_error(self) -> Option<OwnedFd> {
-        let process = Pid::from_raw(i32::try_from(self.process().ok()?).ok()?)?;
-        let handle = pidfd_open(process, PidfdFlags::empty()).ok()?;
+        let handle = pidfd_open(raw_pid(self.process().ok()?).ok()?, PidfdFlags::empty()).ok()?;
         pidfd_getfd(handle, 2, PidfdGetfdFlags::empty()).ok()
     }
 }

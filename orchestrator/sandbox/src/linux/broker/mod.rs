@@ -1,5 +1,6 @@
 //! The broker: receives calls and answers them.
 
+mod awake;
 mod call;
 mod exec;
 mod handovers;

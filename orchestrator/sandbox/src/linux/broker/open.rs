@@ -283,7 +283,7 @@ impl Session<'_> {
     fn create_git_lock(&self, place: &Place, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let unnamed = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW) | OFlags::TMPFILE;
         let tell = |fd: &OwnedFd| -> Result<(), Errno> {
-            let (pid, path, identity) = (self.task.tid, place.path.as_path(), identity::of_open(fd)?);
+            let (pid, path, identity) = (self.task.process()?, place.path.as_path(), identity::of_open(fd)?);
             self.ask(|guard| guard.makes_git_lock(&GitLock { pid, path, identity }));
             Ok(())
         };
@@ -332,10 +332,11 @@ impl Session<'_> {
     }
 }
 
-/// True for what is no way to anything else: a file with one name, or nothing.
+/// True for what is no way to anything else: a file with one name, a device like `/dev/null`, or nothing.
 fn is_plain(seen: Result<Stat, Errno>) -> bool {
-    match seen {
-        Ok(stat) => FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1,
+    match seen.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_nlink)) {
+        Ok((FileType::RegularFile, names)) => names == 1,
+        Ok((kind, _)) => kind == FileType::CharacterDevice,
         Err(errno) => errno == Errno::NOENT,
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use super::awake::Awake;
 use super::call::Call;
 use super::handovers::HandOvers;
 use super::seat::{Seat, Waited};
@@ -37,6 +38,7 @@ pub(super) struct Pool {
     /// Calls that were received with another and wait for an answer.
     received: Mutex<VecDeque<Request>>,
     hand_overs: HandOvers,
+    awake: Arc<Awake>,
     threads: Mutex<Threads>,
     ended: Condvar,
 }
@@ -58,6 +60,7 @@ impl Pool {
             asking: Mutex::default(),
             received: Mutex::default(),
             hand_overs: HandOvers::default(),
+            awake: Awake::new(),
             threads: Mutex::default(),
             ended: Condvar::new(),
         });
@@ -69,6 +72,7 @@ impl Pool {
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.seat.close();
+        self.awake.end();
         let deadline = Instant::now() + PATIENCE;
         let mut threads = lock(&self.threads);
         while threads.count > 0 && Instant::now() < deadline {
@@ -197,6 +201,7 @@ impl Pool {
             Ok(Answer::Opened { fd, cloexec }) => {
                 let _under_way = self.hand_overs.begin();
                 let ours = fd;
+                self.awake.hand_over();
                 self.listener.hand_over(request, ours.as_fd(), cloexec);
             }
             Err(errno) => self.listener.finish(request, Err(errno.raw_os_error())),
