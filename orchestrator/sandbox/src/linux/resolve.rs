@@ -162,23 +162,35 @@ fn link_text(folder: impl AsFd, name: &OsStr) -> Result<OsString, Errno> {
     Ok(OsString::from_vec(text.into_bytes()))
 }
 
-/// Resolves `path` as seen by `task` with `dirfd`; `start_name` tells the name of the folder that stands for.
-pub(crate) fn resolve(
-    task: Task,
-    start_name: impl FnOnce() -> Option<PathBuf>,
-    dirfd: i32,
-    path: &[u8],
-    last: Last,
-) -> Result<Object, Errno> {
+/// A path as a caller gave it, with the descriptor of the folder it starts at.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) dirfd: i32,
+    pub(crate) path: Vec<u8>,
+    /// Put together with the name of that folder, if the result may be canonical.
+    pub(crate) text: Option<PathBuf>,
+}
+
+impl Given {
+    /// `start` tells the name of the folder it starts at.
+    pub(crate) fn new(dirfd: i32, path: Vec<u8>, start: impl FnOnce() -> Option<PathBuf>) -> Self {
+        let text = as_text(&path, start);
+        Self { dirfd, path, text }
+    }
+}
+
+/// Resolves what `task` gave.
+pub(crate) fn resolve(task: Task, given: &Given, last: Last) -> Result<Object, Errno> {
+    let Given { dirfd, path, text } = given;
     if path.is_empty() {
         return Err(Errno::NOENT);
     }
-    if let Some(path) = as_text(path, start_name)
-        && let Some(place) = Place::by_name(path, last)?
+    if let Some(path) = text
+        && let Some(place) = Place::by_name(path.clone(), last)?
     {
         return Ok(Object::Named(place));
     }
-    let start = start(task, dirfd, path)?;
+    let start = start(task, *dirfd, path)?;
     let slash = path.ends_with(b"/");
     let mut object = match quick_parent(&start, path) {
         Some((parent, name)) => Walk { task, last }.run(parent, name)?,
@@ -191,9 +203,9 @@ pub(crate) fn resolve(
 }
 
 /// The path with the name of the folder it starts at, if the result may be canonical.
-pub(crate) fn as_text(path: &[u8], start: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
+fn as_text(path: &[u8], start: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
     let odd = |part: &[u8]| matches!(part, b"." | b"..");
-    if path.ends_with(b"/") || path.split(|byte| *byte == b'/').any(odd) {
+    if path.is_empty() || path.ends_with(b"/") || path.split(|byte| *byte == b'/').any(odd) {
         return None;
     }
     let path = Path::new(OsStr::from_bytes(path));

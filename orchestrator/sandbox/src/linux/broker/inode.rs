@@ -18,7 +18,7 @@ use crate::linux::resolve::{self, Found, Last, Object};
 impl Session<'_> {
     pub(super) fn truncate(&self, at: At, length: i64) -> Result<Answer, Errno> {
         let length = u64::try_from(length).map_err(|_negative| Errno::INVAL)?;
-        let object = self.object(at, Last::Follow)?;
+        let object = self.object(&self.read(at)?, Last::Follow)?;
         let found = self.may_change(&object, Action::Write)?;
         match found.kind() {
             FileType::RegularFile => {}
@@ -32,11 +32,11 @@ impl Session<'_> {
 
     pub(super) fn chmod(&self, at: At, mode: u32, flags: i32) -> Result<Answer, Errno> {
         let last = if flags & libc::AT_SYMLINK_NOFOLLOW == 0 { Last::Follow } else { Last::Keep };
-        let path = self.task.read_path(at.path)?;
-        let object = match (path.is_empty() && flags & libc::AT_EMPTY_PATH != 0, at.dirfd) {
-            (true, libc::AT_FDCWD) => self.object_of(at.dirfd, b".", last)?,
+        let given = self.read(at)?;
+        let object = match (given.path.is_empty() && flags & libc::AT_EMPTY_PATH != 0, at.dirfd) {
+            (true, libc::AT_FDCWD) => self.object(&self.given(at.dirfd, b".".to_vec()), last)?,
             (true, fd) => self.unaliased(resolve::descriptor(self.task, fd)?),
-            (false, dirfd) => self.object_of(dirfd, &path, last)?,
+            (false, _) => self.object(&given, last)?,
         };
         self.change_mode(&object, mode)
     }

@@ -16,7 +16,7 @@ use super::session::{Lane, Session, Side};
 use super::{Answer, Rules};
 use crate::Action;
 use crate::linux::handle;
-use crate::linux::resolve::{self, Found, Last, Object, Place};
+use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::zones::Zone;
 
 /// A folder with more in it is renamed rather than moved in parts.
@@ -66,12 +66,11 @@ fn hands_down(folder: &Path) -> bool {
 
 impl Session<'_> {
     /// The place of a name that is itself changed; none for what has no name.
-    fn name_at(&self, at: At, if_dots: Errno) -> Result<Option<Place>, Errno> {
-        let path = self.task.read_path(at.path)?;
-        if ends_in_dots(&path) {
+    fn name(&self, given: &Given, if_dots: Errno) -> Result<Option<Place>, Errno> {
+        if ends_in_dots(&given.path) {
             return Err(if_dots);
         }
-        match self.object_of(at.dirfd, &path, Last::Keep)? {
+        match self.object(given, Last::Keep)? {
             Object::Named(place) => Ok(Some(place)),
             Object::Nameless(_) => Ok(None),
         }
@@ -82,7 +81,15 @@ impl Session<'_> {
         if flags.contains(RenameFlags::WHITEOUT) {
             return Err(Errno::INVAL);
         }
-        let (from, to) = (self.name_at(from, Errno::BUSY)?, self.name_at(to, Errno::BUSY)?);
+        let (from, to) = (self.read(from)?, self.read(to)?);
+        if flags.is_empty()
+            && let Some(name) = self.exempt_name(&from)
+            && name.look().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Directory)
+            && self.exempt_name(&to).is_some()
+        {
+            return Ok(Answer::Proceed);
+        }
+        let (from, to) = (self.name(&from, Errno::BUSY)?, self.name(&to, Errno::BUSY)?);
         let (Some(from), Some(to)) = (from, to) else { return Err(Errno::BUSY) };
         if from.found.is_none() {
             return Err(Errno::NOENT);
@@ -142,7 +149,14 @@ impl Session<'_> {
 
     pub(super) fn unlink(&self, at: At, flags: i32) -> Result<Answer, Errno> {
         let flags = AtFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::INVAL)?;
-        let Some(place) = self.name_at(at, Errno::INVAL)? else { return Ok(Answer::Proceed) };
+        let given = self.read(at)?;
+        if self.exempt_name(&given).is_some() {
+            if flags.contains(AtFlags::REMOVEDIR) {
+                self.rules.folders.change();
+            }
+            return Ok(Answer::Proceed);
+        }
+        let Some(place) = self.name(&given, Errno::INVAL)? else { return Ok(Answer::Proceed) };
         // Nobody needs a lock to hear that, and programs clear away many files that are not there.
         if place.found.is_none() {
             return Err(Errno::NOENT);
@@ -169,15 +183,18 @@ impl Session<'_> {
 
     pub(super) fn link(&self, from: At, to: At, flags: i32) -> Result<Answer, Errno> {
         let last = if flags & libc::AT_SYMLINK_FOLLOW == 0 { Last::Keep } else { Last::Follow };
-        let path = self.task.read_path(from.path)?;
-        let from = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+        let (from, to) = (self.read(from)?, self.read(to)?);
+        if flags == 0 && self.exempt_name(&from).is_some() && self.exempt_name(&to).is_some() {
+            return Ok(Answer::Proceed);
+        }
+        let object = if from.path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
             self.unaliased(resolve::descriptor(self.task, from.dirfd)?)
         } else {
-            self.object_of(from.dirfd, &path, last)?
+            self.object(&from, last)?
         };
-        let to = self.name_at(to, Errno::EXIST)?.ok_or(Errno::EXIST)?;
+        let to = self.name(&to, Errno::EXIST)?.ok_or(Errno::EXIST)?;
         let target = self.lane(&to)?;
-        let (found, names) = match &from {
+        let (found, names) = match &object {
             // Made without a name: the kernel could give it another one where it was made.
             Object::Nameless(found) if self.side_of_nameless(found) != target.side() => {
                 return Err(Errno::XDEV);
@@ -219,7 +236,7 @@ impl Session<'_> {
 
     pub(super) fn symlink(&self, text: u64, at: At) -> Result<Answer, Errno> {
         let text = self.task.read_path(text)?;
-        let Some(place) = self.name_at(at, Errno::EXIST)? else { return Ok(Answer::Proceed) };
+        let Some(place) = self.name(&self.read(at)?, Errno::EXIST)? else { return Ok(Answer::Proceed) };
         if !self.may_create(&place)? {
             return Ok(Answer::Proceed);
         }
@@ -229,7 +246,11 @@ impl Session<'_> {
 
     /// Folders need no lock: they hold nothing by themselves.
     pub(super) fn mkdir(&self, at: At, mode: u32) -> Result<Answer, Errno> {
-        let Some(place) = self.name_at(at, Errno::EXIST)? else { return Ok(Answer::Proceed) };
+        let given = self.read(at)?;
+        if self.exempt_name(&given).is_some() {
+            return Ok(Answer::Proceed);
+        }
+        let Some(place) = self.name(&given, Errno::EXIST)? else { return Ok(Answer::Proceed) };
         if place.found.is_some() {
             return Err(Errno::EXIST);
         }
@@ -300,7 +321,7 @@ impl Session<'_> {
             _ if mode & libc::S_IFMT == 0 => FileType::RegularFile,
             kind => kind,
         };
-        let Some(place) = self.name_at(at, Errno::EXIST)? else { return Err(Errno::EXIST) };
+        let Some(place) = self.name(&self.read(at)?, Errno::EXIST)? else { return Err(Errno::EXIST) };
         let is_device = matches!(kind, FileType::BlockDevice | FileType::CharacterDevice);
         if kind == FileType::BlockDevice {
             return Err(Errno::PERM);

@@ -3,17 +3,16 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::Answer;
 use super::call::At;
 use super::session::{Lane, Session};
-use crate::linux::resolve::{self, Found, Last, Object, Place};
+use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::zones::Zone;
 use crate::linux::{handle, identity};
 use crate::{Action, GitLock};
@@ -90,34 +89,24 @@ impl Session<'_> {
         if wish.flags.contains(OFlags::PATH) {
             return Ok(Answer::Proceed);
         }
-        let path = self.task.read_path(at.path)?;
-        if let Some(answer) = self.open_quickly(wish, at.dirfd, &path)? {
+        let given = self.read(at)?;
+        if let Some(answer) = self.open_quickly(wish, &given)? {
             return Ok(answer);
         }
-        self.open_again(wish, || self.object_of(at.dirfd, &path, wish.last()))
+        self.open_again(wish, || self.object(&given, wish.last()))
     }
 
     /// Where no lock is needed, in as few steps as possible: builds and installers make thousands of files. None if it
     /// takes a closer look.
-    fn open_quickly(&self, wish: Wish, dirfd: i32, path: &[u8]) -> Result<Option<Answer>, Errno> {
-        let Some(path) = resolve::as_text(path, || self.folder_name(dirfd)) else { return Ok(None) };
-        let place = Place::unseen(self.rules.zones.unalias(path));
+    fn open_quickly(&self, wish: Wish, given: &Given) -> Result<Option<Answer>, Errno> {
         let is_for_kernel = wish.performer == Performer::Anyone;
+        if is_for_kernel && let Some(name) = self.exempt_name(given) {
+            let is_git_lock = wish.is_exclusive() && self.is_git_lock(&name.path);
+            return Ok((!is_git_lock && is_plain(name.look())).then_some(Answer::Proceed));
+        }
+        let Some(path) = &given.text else { return Ok(None) };
+        let place = Place::unseen(self.rules.zones.unalias(path.clone()));
         match self.rules.zones.of(&place.path) {
-            Zone::Exempt if wish.is_exclusive() && self.is_git_lock(&place) => Ok(None),
-            Zone::Exempt if is_for_kernel => {
-                let Some((folder, name)) = place.path.parent().zip(place.path.file_name()) else {
-                    return Ok(None);
-                };
-                let look =
-                    |folder: Arc<OwnedFd>| rustix::fs::statat(&*folder, name, AtFlags::SYMLINK_NOFOLLOW);
-                Ok(self
-                    .rules
-                    .folders
-                    .open(folder)
-                    .is_ok_and(|folder| is_plain(look(folder)))
-                    .then_some(Answer::Proceed))
-            }
             Zone::Granted if is_for_kernel => Ok(is_plain(place.look()).then_some(Answer::Proceed)),
             Zone::Tree(name) if wish.creates() && self.ask(|guard| guard.is_exempt(name)) => {
                 if place.parent().is_err() {
@@ -145,16 +134,16 @@ impl Session<'_> {
         if restrictions.contains(ResolveFlags::CACHED) {
             return Err(Errno::AGAIN);
         }
-        let path = self.task.read_path(at.path)?;
+        let given = self.read(at)?;
         let answer = self.open_again(wish, || {
             if restrictions.is_empty() {
-                return self.object_of(at.dirfd, &path, wish.last());
+                return self.object(&given, wish.last());
             }
             let last =
                 if wish.last() == Last::Keep { ResolveFlags::NO_SYMLINKS } else { ResolveFlags::empty() };
             let dangling = if wish.creates() { Errno::LOOP } else { Errno::NOENT };
             let flags = restrictions | last;
-            let object = resolve::resolve_within(self.task, at.dirfd, &path, flags, dangling)?;
+            let object = resolve::resolve_within(self.task, at.dirfd, &given.path, flags, dangling)?;
             Ok(self.unaliased(object))
         });
         match answer {
@@ -214,7 +203,7 @@ impl Session<'_> {
             Lane::Exempt if wish.performer == Performer::Broker => Lane::Loose,
             lane => lane,
         };
-        if wish.is_exclusive() && self.is_git_lock(place) {
+        if wish.is_exclusive() && self.is_git_lock(&place.path) {
             return self.take_git_lock(wish, place);
         }
         let Some(found) = &place.found else { return self.create(wish, place, lane) };
@@ -251,7 +240,7 @@ impl Session<'_> {
         }
         let (mode, needs_more) = self.rules.umasks.apply(self.task, wish.mode);
         let flags = wish.flags | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let fd = if wish.is_exclusive() && self.is_git_lock(place) {
+        let fd = if wish.is_exclusive() && self.is_git_lock(&place.path) {
             self.create_git_lock(place, flags, mode)?
         } else {
             rustix::fs::openat(place.parent()?, place.name(), flags, mode)?
@@ -262,8 +251,8 @@ impl Session<'_> {
         Ok(opened(wish, fd))
     }
 
-    fn is_git_lock(&self, place: &Place) -> bool {
-        place.name().as_bytes().ends_with(b".lock") && self.rules.zones.is_git(&place.path)
+    fn is_git_lock(&self, path: &Path) -> bool {
+        path.as_os_str().as_bytes().ends_with(b".lock") && self.rules.zones.is_git(path)
     }
 
     /// Makes a lock file of git. Whoever has it now is mostly done in a moment, but git gives up at once.

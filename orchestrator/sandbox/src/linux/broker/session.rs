@@ -1,8 +1,10 @@
 //! One call from its arrival to its answer: what all kinds of calls share.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::FileType;
+use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
 use super::call::{At, Call};
@@ -10,7 +12,7 @@ use super::{Answer, Rules};
 use crate::linux::disguise::Disguise;
 use crate::linux::links::Links;
 use crate::linux::notify::{Listener, Request};
-use crate::linux::resolve::{self, Found, Last, Object, Place};
+use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::task::Task;
 use crate::linux::zones::Zone;
 use crate::{Action, Attempt, Guard, Ruling};
@@ -49,6 +51,21 @@ impl Side {
     pub(super) fn leads_to(self, to: Self) -> bool {
         let is_inside = |side: Self| !matches!(side, Self::Exempt | Self::Outside);
         self == to || is_inside(self) && (is_inside(to) || to == Self::Exempt)
+    }
+}
+
+/// A name in a folder that Landlock allows.
+#[derive(Debug)]
+pub(super) struct ExemptName {
+    folder: Arc<OwnedFd>,
+    pub(super) path: PathBuf,
+}
+
+impl ExemptName {
+    /// What has the name, itself and not what it points to.
+    pub(super) fn look(&self) -> Result<Stat, Errno> {
+        let name = self.path.file_name().ok_or(Errno::NOENT)?;
+        rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 }
 
@@ -121,19 +138,19 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What a path argument leads to. The text is read from the caller once.
-    pub(super) fn object(&self, at: At, last: Last) -> Result<Object, Errno> {
-        self.object_of(at.dirfd, &self.task.read_path(at.path)?, last)
+    /// A path argument, read from the caller once.
+    pub(super) fn read(&self, at: At) -> Result<Given, Errno> {
+        Ok(self.given(at.dirfd, self.task.read_path(at.path)?))
     }
 
-    pub(super) fn object_of(&self, dirfd: i32, path: &[u8], last: Last) -> Result<Object, Errno> {
-        resolve::resolve(self.task, || self.folder_name(dirfd), dirfd, path, last)
-            .map(|object| self.unaliased(object))
+    pub(super) fn given(&self, dirfd: i32, path: Vec<u8>) -> Given {
+        let Rules { folders, callers, .. } = self.rules;
+        Given::new(dirfd, path, || folders.name(callers, self.task.tid, dirfd))
     }
 
-    /// What the folder is called that the caller's path starts at.
-    pub(super) fn folder_name(&self, dirfd: i32) -> Option<PathBuf> {
-        self.rules.folders.name(&self.rules.callers, self.task.tid, dirfd)
+    /// What a path leads to.
+    pub(super) fn object(&self, given: &Given, last: Last) -> Result<Object, Errno> {
+        resolve::resolve(self.task, given, last).map(|object| self.unaliased(object))
     }
 
     /// Gives a name in a second mount of the tree its name in the tree.
@@ -145,6 +162,18 @@ impl<'a> Session<'a> {
             }
             nameless @ Object::Nameless(_) => nameless,
         }
+    }
+
+    /// The name in an exempt folder that was given, if that can be told from its text and the folder it is in: the kernel
+    /// may run whatever a call does to it.
+    pub(super) fn exempt_name(&self, given: &Given) -> Option<ExemptName> {
+        let Rules { zones, folders, .. } = self.rules;
+        let path = zones.unalias(given.text.clone()?);
+        if zones.of(&path) != Zone::Exempt || zones.carries_fixed(&path) || zones.carries_exempt(&path) {
+            return None;
+        }
+        let folder = folders.open(path.parent()?).ok()?;
+        Some(ExemptName { folder, path })
     }
 
     /// Which way a name goes; an error if nobody may change it.
