@@ -340,7 +340,7 @@ impl Guard for StoreGuard {
             return Ruling::Allow;
         }
         let folder = Path::new("/proc").join(start.pid.to_string()).join("cwd");
-        let Some(objection) = mala_agents::git::objection(start.args, |path| folder.join(path).exists())
+        let Some(objection) = mala_agents::git::objection(start.args(), |path| folder.join(path).exists())
         else {
             return Ruling::Allow;
         };
@@ -348,7 +348,7 @@ impl Guard for StoreGuard {
         if self.holds_everything(&mut books) {
             return Ruling::Allow;
         }
-        let what = command_line(start.args);
+        let what = command_line(start.args());
         let detail = json!({ "command": what, "said": objection.to_string() });
         let _ = books.store.record_fact(&self.party, EventKind::CommandRefused, None, &detail);
         books.refused.push(Refused { program: "git".to_owned(), what: what.clone() });

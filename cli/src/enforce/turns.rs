@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::error::Error;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,11 @@ impl TurnRules {
             }
         }
         names
+    }
+
+    /// True if a program that is called so may need one.
+    fn are_about(&self, program: &OsStr) -> bool {
+        self.guarded.iter().any(|(_, pattern)| pattern.is_about(program))
     }
 }
 
@@ -165,7 +170,8 @@ impl Turns {
     /// The turn that this program has to wait for, if any.
     pub(crate) fn of(&self, start: &Start<'_>) -> Option<Turn> {
         let announced = self.announced.lock().ok().and_then(|announced| announced.get(&start.pid).cloned());
-        let mut names = self.rules.names(start.args);
+        let mut names =
+            if self.rules.are_about(start.called) { self.rules.names(start.args()) } else { Vec::new() };
         let folder = announced.as_ref().and_then(|said| said.snapshot.as_deref());
         let snapshot = folder.and_then(|folder| self.snapshot(folder));
         if snapshot.is_some() {
@@ -182,12 +188,12 @@ impl Turns {
                 party: self.party.clone(),
                 wants: names.into_iter().map(want).collect(),
                 ttl: self.rules.ttl,
-                reason: Some(command_line(start.args)),
+                reason: Some(command_line(start.args())),
             },
             longest: self.rules.longest,
             announced: self.announced.clone(),
             running: self.running.clone(),
-            argv: start.args.to_vec(),
+            argv: start.args().to_vec(),
             locks: announced.map(|said| said.locks).unwrap_or_default(),
             granted: None,
             recording: None,

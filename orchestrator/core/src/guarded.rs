@@ -33,8 +33,13 @@ impl CommandPattern {
     pub fn matches<S: AsRef<OsStr>>(&self, args: &[S]) -> bool {
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_ref().as_bytes()).collect();
         let Some((program, rest)) = args.split_first() else { return false };
-        let name = Path::new(OsStr::from_bytes(program)).file_name().unwrap_or_default();
-        is_program(name.as_bytes(), self.program.as_bytes()) && follows(rest, &self.words)
+        self.is_about(OsStr::from_bytes(program)) && follows(rest, &self.words)
+    }
+
+    /// True if a command line that begins with `program` may match, whatever follows.
+    pub fn is_about(&self, program: &OsStr) -> bool {
+        let name = Path::new(program).file_name().unwrap_or_default();
+        is_program(name.as_bytes(), self.program.as_bytes())
     }
 }
 

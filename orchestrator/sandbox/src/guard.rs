@@ -1,5 +1,6 @@
 //! What the sandbox asks and what it is told.
 
+use std::cell::LazyCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -97,8 +98,29 @@ pub struct Start<'a> {
     pub pid: u32,
     /// File name of the program, without its folder.
     pub program: &'a OsStr,
-    /// Its arguments, the first of which is its own name; very long lists are cut off.
-    pub args: &'a [OsString],
+    /// What it is told that it is called: the first of its arguments.
+    pub called: &'a OsStr,
+    args: LazyArgs<'a>,
+}
+
+type LazyArgs<'a> = LazyCell<Vec<OsString>, Box<dyn FnOnce() -> Vec<OsString> + 'a>>;
+
+impl<'a> Start<'a> {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn new(
+        pid: u32,
+        program: &'a OsStr,
+        called: &'a OsStr,
+        args: impl FnOnce() -> Vec<OsString> + 'a,
+    ) -> Self {
+        Self { pid, program, called, args: LazyCell::new(Box::new(args)) }
+    }
+
+    /// Its arguments, the first of which is its own name; very long lists are cut off. Only read when somebody asks:
+    /// linkers have hundreds.
+    pub fn args(&self) -> &[OsString] {
+        &self.args
+    }
 }
 
 /// One attempted change.

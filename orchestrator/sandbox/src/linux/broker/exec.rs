@@ -19,8 +19,9 @@ impl Session<'_> {
     pub(super) fn exec(&self, path: u64, args: u64) -> Result<Answer, Errno> {
         let Ok(path) = self.task.read_path(path) else { return Ok(Answer::Proceed) };
         let program = Path::new(OsStr::from_bytes(&path)).file_name().unwrap_or_default();
-        let args = read_args(self.task, args);
-        let start = Start { pid: self.task.tid, program, args: &args };
+        let called = read_first(self.task, args).unwrap_or_default();
+        let start =
+            Start::new(self.task.tid, program, OsStr::from_bytes(&called), || read_args(self.task, args));
         if let Ruling::Refuse { message } = self.ask(|guard| guard.judge_start(&start)) {
             self.task.tell(&message);
             return Err(Errno::ACCESS);
@@ -32,6 +33,11 @@ impl Session<'_> {
         }
         Ok(Answer::Proceed)
     }
+}
+
+fn read_first(task: Task, list: u64) -> Result<Vec<u8>, Errno> {
+    let [first] = task.read_words(list)?;
+    task.read_path(first)
 }
 
 fn read_args(task: Task, list: u64) -> Vec<OsString> {
