@@ -14,6 +14,7 @@ mod wake;
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use self::pool::Pool;
 use super::callers::Callers;
@@ -71,12 +72,18 @@ impl Broker {
 
     /// Starts to answer.
     pub(crate) fn serve(&self, listener: Listener) {
+        let rules = Arc::clone(&self.rules);
+        // Without a thread for it, the first who has to know looks.
+        let _looking = thread::Builder::new()
+            .name("mala-links".to_owned())
+            .spawn(move || rules.links.lead_out(&rules.zones, &*rules.guard));
         *lock(&self.pool) = Some(Pool::start(Arc::clone(&self.rules), listener));
     }
 
     /// Ends everything that still waits or answers.
     pub(crate) fn stop(&self) {
         let Some(pool) = lock(&self.pool).take() else { return };
+        self.rules.links.end();
         pool.stop();
         // No thread is left that could stop another program.
         self.rules.gate.stop();

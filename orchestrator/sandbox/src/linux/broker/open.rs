@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-use super::Answer;
 use super::call::At;
 use super::session::{Lane, Session};
+use super::{Answer, Rules};
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::zones::Zone;
 use crate::linux::{handle, identity};
@@ -99,15 +99,19 @@ impl Session<'_> {
     /// Where no lock is needed, in as few steps as possible: builds and installers make thousands of files. None if it
     /// takes a closer look.
     fn open_quickly(&self, wish: Wish, given: &Given) -> Result<Option<Answer>, Errno> {
-        let is_for_kernel = wish.performer == Performer::Anyone;
-        if is_for_kernel && let Some(name) = self.exempt_name(given) {
+        if let Some(name) = self.exempt_name(given) {
+            if !self.leaves_to_kernel(wish) {
+                return Ok(None);
+            }
             let is_git_lock = wish.is_exclusive() && self.is_git_lock(&name.path);
             return Ok((!is_git_lock && is_plain(name.look())).then_some(Answer::Proceed));
         }
         let Some(path) = &given.text else { return Ok(None) };
         let place = Place::unseen(self.rules.zones.unalias(path.clone()));
         match self.rules.zones.of(&place.path) {
-            Zone::Granted if is_for_kernel => Ok(is_plain(place.look()).then_some(Answer::Proceed)),
+            Zone::Granted if self.leaves_to_kernel(wish) => {
+                Ok(is_plain(place.look()).then_some(Answer::Proceed))
+            }
             Zone::Tree(name) if wish.creates() && self.ask(|guard| guard.is_exempt(name)) => {
                 if place.parent().is_err() {
                     return Ok(None);
@@ -119,6 +123,13 @@ impl Session<'_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// True if the kernel may perform it where Landlock says yes, whatever the name means by then.
+    fn leaves_to_kernel(&self, wish: Wish) -> bool {
+        let Rules { links, zones, .. } = self.rules;
+        wish.performer == Performer::Anyone
+            && !(wish.changes() && self.ask(|guard| links.lead_out(zones, guard)))
     }
 
     pub(super) fn open_how(&self, at: At, how: u64, size: u64) -> Result<Answer, Errno> {
@@ -187,10 +198,10 @@ impl Session<'_> {
 
     /// A deleted file may be in the tree's folders as far as Landlock knows, but it is nobody's.
     fn open_nameless(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
-        match (found.kind(), wish.performer) {
-            (FileType::RegularFile, _) => {}
-            (_, Performer::Anyone) => return Ok(Answer::Proceed),
-            (FileType::Fifo, _) => return self.open_fifo(wish, found),
+        match found.kind() {
+            FileType::RegularFile => {}
+            _ if self.leaves_to_kernel(wish) => return Ok(Answer::Proceed),
+            FileType::Fifo => return self.open_fifo(wish, found),
             _ => {}
         }
         self.permit(Action::Write, &[], false)?;
@@ -199,8 +210,8 @@ impl Session<'_> {
 
     fn open_place(&self, wish: Wish, place: &Place) -> Result<Answer, Errno> {
         let lane = match self.lane(place)? {
-            Lane::Kernel if wish.performer == Performer::Broker => Lane::Above,
-            Lane::Exempt if wish.performer == Performer::Broker => Lane::Loose,
+            Lane::Kernel if !self.leaves_to_kernel(wish) => Lane::Above,
+            Lane::Exempt if !self.leaves_to_kernel(wish) => Lane::Loose,
             lane => lane,
         };
         if wish.is_exclusive() && self.is_git_lock(&place.path) {

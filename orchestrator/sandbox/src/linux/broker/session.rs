@@ -10,7 +10,6 @@ use rustix::io::Errno;
 use super::call::{At, Call};
 use super::{Answer, Rules};
 use crate::linux::disguise::Disguise;
-use crate::linux::links::Links;
 use crate::linux::notify::{Listener, Request};
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::task::Task;
@@ -205,7 +204,7 @@ impl<'a> Session<'a> {
         match lane {
             Lane::Judged(name) => {
                 let mut names = if linked {
-                    self.ask(|guard| Links::now(found.identity(), zones, guard))
+                    self.ask(|guard| links.now(found.identity(), zones, guard))
                 } else {
                     Vec::new()
                 };

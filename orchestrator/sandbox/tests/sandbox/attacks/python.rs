@@ -179,6 +179,18 @@ def swap():
     os.symlink('../sub/held.txt', 'ignored/m'); os.replace('ignored/m', 'ignored/l')
     os.symlink('safe', 'ignored/m'); os.replace('ignored/m', 'ignored/l')
 race(1.0, swap, lambda: open('ignored/l', 'w').write('x'))"###),
+        python("race of a link to another name of the file", r###"
+os.symlink('safe', OUT + '/l'); open(OUT + '/safe', 'w')
+def swap():
+    os.symlink('h', OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
+    os.symlink('safe', OUT + '/m'); os.replace(OUT + '/m', OUT + '/l')
+race(1.0, swap, lambda: open(OUT + '/l', 'w').write('x'))"###).after("ln sub/held.txt $OUT/h"),
+        python("race of a link to another name of the file in an ignored folder", r###"
+os.symlink('safe', 'ignored/l')
+def swap():
+    os.symlink('h', 'ignored/m'); os.replace('ignored/m', 'ignored/l')
+    os.symlink('safe', 'ignored/m'); os.replace('ignored/m', 'ignored/l')
+race(1.0, swap, lambda: open('ignored/l', 'w').write('x'))"###).after("ln sub/held.txt ignored/h"),
         python("race of a descriptor of an ignored folder", r###"
 os.mkdir('ignored/d'); a = os.open('ignored/d', os.O_PATH); b = os.open('sub', os.O_PATH); d = os.dup(a)
 def swap():

@@ -103,6 +103,8 @@ pub(super) const SHELL: &[(Class, &[Attack])] = &[
         shell("hard link that was there, outside", &[], "echo x > $OUT/h").after("ln sub/held.txt $OUT/h"),
         shell("hard link that was there, inside", &[], "echo x > h").after("ln sub/held.txt h"),
         shell("hard link that was there, ignored", &[], "echo x > ignored/h").after("ln sub/held.txt ignored/h"),
+        shell("hard link that was there, moved first", &[], "mv ignored/h ignored/g; echo x > ignored/g").after("ln sub/held.txt ignored/h"),
+        shell("hard link that was there, linked again", &[], "ln ignored/h ignored/g; echo x > ignored/g").after("ln sub/held.txt ignored/h"),
         shell("hard link that was there, truncated", &[], "truncate -s 0 $OUT/h").after("ln sub/held.txt $OUT/h"),
         shell("hard link that was there, chmod", &[], "chmod 600 $OUT/h").after("ln sub/held.txt $OUT/h"),
     ]),
