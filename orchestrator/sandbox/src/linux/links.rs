@@ -1,16 +1,19 @@
 //! Hard links: other names of a file of the tree.
 //!
 //! A file that a rule is about may have names the rule does not know: inside the tree, in an ignored folder, or
-//! outside. From inside, no file comes to have names of both kinds, but some may have had them before. So all files are
-//! looked at once, beside the agent's first steps. Where the kernel runs a call by itself, a name can be swapped after
-//! it was looked at; Landlock keeps such a call out of the tree, but not from a file of the tree under a name elsewhere.
-//! If there is such a file, the broker opens all files itself.
+//! outside. From inside, no file comes to have names of both kinds, but some may have had them before.
+//!
+//! Where the kernel runs a call by itself, a name can be swapped after it was looked at. Landlock keeps such a call out
+//! of the tree, but not from a file of the tree that has a name elsewhere. So all files are looked at once, by a thread
+//! beside the agent's first writes. As long as it is at it, and afterwards if there is such a file, the broker opens all
+//! files itself.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, Thread};
 
 use walkdir::WalkDir;
 
@@ -22,6 +25,7 @@ type Identity = (u64, u64);
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     known: OnceLock<Linked>,
+    looker: OnceLock<Thread>,
     is_over: AtomicBool,
     changing: Mutex<()>,
 }
@@ -39,9 +43,26 @@ impl Links {
         self.known(zones, guard).names.get(&file).cloned().unwrap_or_default()
     }
 
-    /// True if a file that needs a lock has a name that needs none, or may have.
+    /// True if a file that needs a lock has a name that needs none.
     pub(crate) fn lead_out(&self, zones: &Zones, guard: &dyn Guard) -> bool {
         self.known(zones, guard).lead_out
+    }
+
+    /// The same, if that is known by now.
+    pub(crate) fn lead_out_yet(&self) -> Option<bool> {
+        let known = self.known.get();
+        if let (None, Some(looker)) = (known, self.looker.get()) {
+            looker.unpark();
+        }
+        known.map(|linked| linked.lead_out)
+    }
+
+    /// Looks at all files in this thread, as soon as somebody has asked.
+    pub(crate) fn look(&self, zones: &Zones, guard: &dyn Guard) {
+        if self.looker.set(thread::current()).is_ok() && !self.is_over.load(Ordering::SeqCst) {
+            thread::park();
+            self.known(zones, guard);
+        }
     }
 
     fn known(&self, zones: &Zones, guard: &dyn Guard) -> &Linked {
@@ -54,6 +75,9 @@ impl Links {
     /// Nobody needs to know any more.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
+        if let Some(looker) = self.looker.get() {
+            looker.unpark();
+        }
     }
 
     /// Does `work`, which gives a file a further name, or moves one that must not have any, undisturbed by its like.

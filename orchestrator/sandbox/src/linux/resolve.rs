@@ -280,7 +280,7 @@ fn quick_parent<'a>(start: &OwnedFd, path: &'a [u8]) -> Option<(OwnedFd, &'a [u8
     (!is_proc(&parent)).then_some((parent, name))
 }
 
-fn is_proc(fd: &OwnedFd) -> bool {
+pub(crate) fn is_proc(fd: &OwnedFd) -> bool {
     rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == PROC_MAGIC)
 }
 

@@ -73,10 +73,10 @@ impl Broker {
     /// Starts to answer.
     pub(crate) fn serve(&self, listener: Listener) {
         let rules = Arc::clone(&self.rules);
-        // Without a thread for it, the first who has to know looks.
+        // Without this thread, nothing is ever left to the kernel: slower, and as safe.
         let _looking = thread::Builder::new()
             .name("mala-links".to_owned())
-            .spawn(move || rules.links.lead_out(&rules.zones, &*rules.guard));
+            .spawn(move || rules.links.look(&rules.zones, &*rules.guard));
         *lock(&self.pool) = Some(Pool::start(Arc::clone(&self.rules), listener));
     }
 

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::call::At;
 use super::session::{Lane, Session};
 use super::{Answer, Rules};
-use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
+use crate::linux::resolve::{self, Found, Given, Last, Object, Place, is_proc};
 use crate::linux::zones::Zone;
 use crate::linux::{handle, identity};
 use crate::{Action, GitLock};
@@ -36,12 +36,21 @@ enum Performer {
     Broker,
 }
 
+/// Whether a program may make another call instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Interface {
+    Common,
+    /// `openat2`, for which programs have to do without on older kernels.
+    Newer,
+}
+
 /// What the caller asked for.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     flags: OFlags,
     mode: u32,
     performer: Performer,
+    interface: Interface,
 }
 
 impl Wish {
@@ -50,12 +59,13 @@ impl Wish {
         let flags = OFlags::from_bits_retain(flags.cast_unsigned());
         let writes = matches!(flags & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR);
         let seen = writes || !flags.contains(OFlags::TRUNC) || flags.contains(OFlags::PATH);
-        Self { flags, mode, performer: if seen { Performer::Anyone } else { Performer::Broker } }
+        let performer = if seen { Performer::Anyone } else { Performer::Broker };
+        Self { flags, mode, performer, interface: Interface::Common }
     }
 
     /// From memory, which the kernel would read again.
     fn from_memory(flags: i32, mode: u32) -> Self {
-        Self { performer: Performer::Broker, ..Self::new(flags, mode) }
+        Self { performer: Performer::Broker, interface: Interface::Newer, ..Self::new(flags, mode) }
     }
 
     fn reads(self) -> bool {
@@ -100,7 +110,7 @@ impl Session<'_> {
     /// takes a closer look.
     fn open_quickly(&self, wish: Wish, given: &Given) -> Result<Option<Answer>, Errno> {
         if let Some(name) = self.exempt_name(given) {
-            if !self.leaves_to_kernel(wish) {
+            if !self.leaves_to_kernel(wish, None) {
                 return Ok(None);
             }
             let is_git_lock = wish.is_exclusive() && self.is_git_lock(&name.path);
@@ -109,7 +119,7 @@ impl Session<'_> {
         let Some(path) = &given.text else { return Ok(None) };
         let place = Place::unseen(self.rules.zones.unalias(path.clone()));
         match self.rules.zones.of(&place.path) {
-            Zone::Granted if self.leaves_to_kernel(wish) => {
+            Zone::Granted if self.leaves_to_kernel(wish, None) => {
                 Ok(is_plain(place.look()).then_some(Answer::Proceed))
             }
             Zone::Tree(name) if wish.creates() && self.ask(|guard| guard.is_exempt(name)) => {
@@ -125,11 +135,22 @@ impl Session<'_> {
         }
     }
 
-    /// True if the kernel may perform it where Landlock says yes, whatever the name means by then.
-    fn leaves_to_kernel(&self, wish: Wish) -> bool {
+    /// True if the kernel may perform it where Landlock says yes, whatever the name means by then. `found` is what it meant
+    /// when it was looked at.
+    fn leaves_to_kernel(&self, wish: Wish, found: Option<&Found>) -> bool {
         let Rules { links, zones, .. } = self.rules;
-        wish.performer == Performer::Anyone
-            && !(wish.changes() && self.ask(|guard| links.lead_out(zones, guard)))
+        match wish.performer {
+            Performer::Broker => false,
+            Performer::Anyone if !wish.changes() => true,
+            Performer::Anyone => match links.lead_out_yet() {
+                Some(lead_out) => !lead_out,
+                // The broker could not open it, so this waits until it is known.
+                None if found.is_some_and(|found| is_terminal(found) || is_proc(&found.fd)) => {
+                    !self.ask(|guard| links.lead_out(zones, guard))
+                }
+                None => false,
+            },
+        }
     }
 
     pub(super) fn open_how(&self, at: At, how: u64, size: u64) -> Result<Answer, Errno> {
@@ -189,10 +210,10 @@ impl Session<'_> {
         };
         self.permit(Action::Write, &[], false)?;
         match found.kind() {
-            _ if wish.flags.contains(OFlags::PATH) => mere_path(wish, &found),
+            _ if wish.flags.contains(OFlags::PATH) => self.mere_path(wish, &found),
             FileType::Symlink => Err(Errno::LOOP),
             FileType::Fifo => self.open_fifo(wish, &found),
-            _ => reopen(wish, &found),
+            _ => self.reopen(wish, &found),
         }
     }
 
@@ -200,18 +221,19 @@ impl Session<'_> {
     fn open_nameless(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
         match found.kind() {
             FileType::RegularFile => {}
-            _ if self.leaves_to_kernel(wish) => return Ok(Answer::Proceed),
+            _ if self.leaves_to_kernel(wish, Some(found)) => return Ok(Answer::Proceed),
             FileType::Fifo => return self.open_fifo(wish, found),
             _ => {}
         }
         self.permit(Action::Write, &[], false)?;
-        reopen(wish, found)
+        self.reopen(wish, found)
     }
 
     fn open_place(&self, wish: Wish, place: &Place) -> Result<Answer, Errno> {
+        let leaves_to_kernel = || self.leaves_to_kernel(wish, place.found.as_ref());
         let lane = match self.lane(place)? {
-            Lane::Kernel if !self.leaves_to_kernel(wish) => Lane::Above,
-            Lane::Exempt if !self.leaves_to_kernel(wish) => Lane::Loose,
+            Lane::Kernel if !leaves_to_kernel() => Lane::Above,
+            Lane::Exempt if !leaves_to_kernel() => Lane::Loose,
             lane => lane,
         };
         if wish.is_exclusive() && self.is_git_lock(&place.path) {
@@ -229,7 +251,7 @@ impl Session<'_> {
             _ if lane.is_for_kernel() => return Ok(Answer::Proceed),
             FileType::Directory => return Err(Errno::ISDIR),
             FileType::Fifo => return self.open_fifo(wish, found),
-            _ => return reopen(wish, found),
+            _ => return self.reopen(wish, found),
         }
         let names = if wish.changes() { self.names(found, lane) } else { Vec::new() };
         if lane.is_for_kernel() && names.is_empty() {
@@ -237,7 +259,7 @@ impl Session<'_> {
         }
         let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
         self.permit(Action::Write, &names, false)?;
-        reopen(wish, found)
+        self.reopen(wish, found)
     }
 
     fn create(&self, wish: Wish, place: &Place, lane: Lane<'_>) -> Result<Answer, Errno> {
@@ -313,11 +335,42 @@ impl Session<'_> {
         Ok(opened(wish, handle::reopen(&folder.fd, wish.flags, mode)?))
     }
 
+    /// Opens the very file that was judged, whatever its name means by now.
+    fn reopen(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
+        if is_proc(&found.fd) && !(wish.reads() && self.tells_of_itself(found)) {
+            return Err(if wish.interface == Interface::Newer { Errno::NOSYS } else { Errno::ACCESS });
+        }
+        let not_again = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let flags = wish.flags.difference(not_again) | OFlags::NOCTTY;
+        Ok(opened(wish, handle::reopen(&found.fd, flags, Mode::empty())?))
+    }
+
+    /// True for a file in /proc that is about no process or about the caller's own. What one may see and change of others
+    /// depends on who opens it, and the broker may do everything.
+    fn tells_of_itself(&self, found: &Found) -> bool {
+        let name = handle::name(&found.fd).map(PathBuf::from).unwrap_or_default();
+        let process = name.iter().find_map(|part| part.to_str()?.parse::<u32>().ok());
+        process.is_none_or(|pid| self.task.process() == Ok(pid))
+    }
+
+    /// `openat2` with `O_PATH`. Such a descriptor cannot be handed over, so the caller gets one for reading, which can do all
+    /// that the other can, or is told that there is no such call: then it makes the older one, of which nothing is in memory.
+    fn mere_path(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
+        if !matches!(found.kind(), FileType::RegularFile | FileType::Directory) {
+            return Err(Errno::NOSYS);
+        }
+        let flags = wish.flags.difference(OFlags::PATH);
+        match self.reopen(Wish { flags, ..wish }, found) {
+            Err(Errno::ACCESS) => Err(Errno::NOSYS),
+            answer => answer,
+        }
+    }
+
     /// Waits for the other end without being stuck when the caller goes away.
     fn open_fifo(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
         let patient = Wish { flags: wish.flags | OFlags::NONBLOCK, ..wish };
         loop {
-            match reopen(patient, found) {
+            match self.reopen(patient, found) {
                 Err(Errno::NXIO) if !wish.flags.contains(OFlags::NONBLOCK) && self.is_waiting() => {
                     thread::sleep(FIFO_PAUSE);
                 }
@@ -341,24 +394,10 @@ fn is_plain(seen: Result<Stat, Errno>) -> bool {
     }
 }
 
-/// Opens the very file that was judged, whatever its name means by now.
-fn reopen(wish: Wish, found: &Found) -> Result<Answer, Errno> {
-    let not_again = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-    let flags = wish.flags.difference(not_again) | OFlags::NOCTTY;
-    Ok(opened(wish, handle::reopen(&found.fd, flags, Mode::empty())?))
-}
-
-/// `openat2` with `O_PATH`. Such a descriptor cannot be handed over, so the caller gets one for reading, which can do all
-/// that the other can, or is told that there is no such call: then it makes the older one, of which nothing is in memory.
-fn mere_path(wish: Wish, found: &Found) -> Result<Answer, Errno> {
-    if !matches!(found.kind(), FileType::RegularFile | FileType::Directory) {
-        return Err(Errno::NOSYS);
-    }
-    let flags = wish.flags.difference(OFlags::PATH);
-    match reopen(Wish { flags, ..wish }, found) {
-        Err(Errno::ACCESS) => Err(Errno::NOSYS),
-        answer => answer,
-    }
+/// True for character devices other than `/dev/null` and its like: for the broker, it may be another one.
+fn is_terminal(found: &Found) -> bool {
+    const MEMORY: u32 = 1;
+    found.kind() == FileType::CharacterDevice && rustix::fs::major(found.stat.st_rdev) != MEMORY
 }
 
 fn opened(wish: Wish, fd: OwnedFd) -> Answer {
