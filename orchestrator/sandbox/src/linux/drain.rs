@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use procfs::process::{MMPermissions, Process, all_processes};
+use procfs::process::{MMPermissions, MMapPath, Process, all_processes};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -21,7 +21,8 @@ const F_SETSIG: libc::c_int = 10;
 ///
 /// The kernel itself is asked, by placing a read lease for a moment: it counts every descriptor, also those in flight
 /// between processes. Where it cannot be asked (file systems without leases, files of other users, files that
-/// this process has open for writing itself), the answer is what [`writers`] finds.
+/// this process has open for writing itself) or does not know (mappings on overlayfs, which belong to the file below),
+/// the answer is what [`writers`] finds.
 pub fn has_writers(path: &Path) -> io::Result<bool> {
     // A pipe or a device would notice being opened.
     let opened = match rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
@@ -34,10 +35,10 @@ pub fn has_writers(path: &Path) -> io::Result<bool> {
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK;
     let file = File::from(handle::reopen(&opened, flags, Mode::empty())?);
-    let found = || !writers_of((stat.st_dev, stat.st_ino)).is_empty();
+    let found = || !writers_of(path, (stat.st_dev, stat.st_ino)).is_empty();
     match lease(&file) {
         // Closing the file gives the lease back.
-        Ok(()) => Ok(false),
+        Ok(()) => Ok(is_overlay(&file) && found()),
         Err(error) => match error.raw_os_error() {
             Some(libc::EAGAIN) => Ok(!has_open(own(), (stat.st_dev, stat.st_ino)) || found()),
             Some(libc::EINVAL | libc::EACCES | libc::EOPNOTSUPP) => Ok(found()),
@@ -46,9 +47,13 @@ pub fn has_writers(path: &Path) -> io::Result<bool> {
     }
 }
 
+fn is_overlay(file: &File) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|stat| stat.f_type == libc::OVERLAYFS_SUPER_MAGIC)
+}
+
 /// The other processes that have `path` open for writing or mapped so, as far as this user may look.
 pub fn writers(path: &Path) -> Vec<Writer> {
-    fs::metadata(path).map(|meta| writers_of((meta.dev(), meta.ino()))).unwrap_or_default()
+    fs::metadata(path).map(|meta| writers_of(path, (meta.dev(), meta.ino()))).unwrap_or_default()
 }
 
 /// Takes a read lease.
@@ -69,12 +74,13 @@ fn own() -> u32 {
     std::process::id()
 }
 
-fn writers_of(file: Identity) -> Vec<Writer> {
+fn writers_of(path: &Path, file: Identity) -> Vec<Writer> {
+    let name = fs::canonicalize(path).unwrap_or_default();
     let Ok(processes) = all_processes() else { return Vec::new() };
     let mut found = Vec::new();
     for process in processes.flatten() {
         let Ok(pid) = u32::try_from(process.pid()) else { continue };
-        if pid != own() && (has_open(pid, file) || has_mapped(&process, file)) {
+        if pid != own() && (has_open(pid, file) || has_mapped(&process, &name, file)) {
             let program = process.stat().map(|stat| stat.comm).unwrap_or_default();
             found.push(Writer { pid, program });
         }
@@ -92,12 +98,14 @@ fn has_open(pid: u32, file: Identity) -> bool {
     })
 }
 
-fn has_mapped(process: &Process, (device, inode): Identity) -> bool {
+/// Some file systems (Btrfs, overlayfs) have another device number for mappings; there the name tells.
+fn has_mapped(process: &Process, name: &Path, (device, inode): Identity) -> bool {
     let wanted = MMPermissions::WRITE | MMPermissions::SHARED;
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let device = (rustix::fs::major(device), rustix::fs::minor(device));
     let maps = process.maps().into_iter().flatten();
     maps.into_iter().any(|map| {
-        let (map_major, map_minor) = (map.dev.0.cast_unsigned(), map.dev.1.cast_unsigned());
-        map.inode == inode && (map_major, map_minor) == (major, minor) && map.perms.contains(wanted)
+        let is_device = (map.dev.0.cast_unsigned(), map.dev.1.cast_unsigned()) == device;
+        let is_name = || matches!(&map.pathname, MMapPath::Path(path) if path == name);
+        map.inode == inode && map.perms.contains(wanted) && (is_device || is_name())
     })
 }

@@ -98,7 +98,7 @@ fn a_tree_ends_with_its_supervisor() {
 #[test]
 fn a_tree_without_its_keeper_cannot_write() {
     let world = World::new(User::Myself);
-    let script = "(setsid bash -c 'echo $BASHPID > $OUT/pids; for i in {1..500}; do sleep 0.01; echo x > sub/held.txt; \
+    let script = "(setsid bash -c 'echo $BASHPID > $OUT/pids; for i in {1..5000}; do sleep 0.01; echo x > sub/held.txt; \
                   echo $i > new.txt; done' >/dev/null 2>&1 &); sleep 60";
     let mut command = world.command(Mode::Sandboxed, "bash", &["-c", script]);
     let supervisor = command.spawn().unwrap();
