@@ -106,7 +106,7 @@ pub struct Start<'a> {
 type LazyArgs<'a> = LazyCell<Vec<OsString>, Box<dyn FnOnce() -> Vec<OsString> + 'a>>;
 
 impl<'a> Start<'a> {
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     pub(crate) fn new(
         pid: u32,
         program: &'a OsStr,

@@ -36,7 +36,8 @@
 //! If it merely let the call continue, another thread could swap the path, the folder or a link between the check and the
 //! use. Where the kernel performs, that race exists, but whoever wins it meets Landlock. Landlock is not asked about
 //! truncation, which would make it look at every read: what truncates a file without opening it for writing is
-//! performed by the broker everywhere, and so is `openat2`, whose flags the kernel would read again.
+//! performed by the broker everywhere, and so is `openat2`, whose flags the kernel would read again. The exception is /proc:
+//! what it shows of other processes depends on who opens it, so nobody but the kernel does that.
 //!
 //! Landlock's rules are about folders, not about their names, and cannot be added to. So a folder that it allows must stay
 //! in its place, or the permission would come along, and folders for exempt names that do not exist yet are made
@@ -45,14 +46,17 @@
 //!
 //! Every call that the broker answers costs two changes of the running process, and the kernel wakes every thread that
 //! waits for calls. So one thread waits and answers, on the core of its caller, and others wait in line for the case that an
-//! answer takes long. What it needs to know about a caller (its folder, its creation mask, its rights) is kept, and
+//! answer takes long. To hand a file over, the kernel prefers to wake the caller on an idle core, which takes long on a virtual machine; of two
+//! cores, the other one is kept awake for a moment when a program opens many files. What it needs to know about a caller (its folder, its creation mask, its rights) is kept, and
 //! the calls that change these are sent to the broker too, which lets the kernel run them.
 //!
 //! What a program does with a descriptor is not looked at: `write`, `mmap` and `ftruncate` need one that was opened for
 //! writing, and that open was judged. Inherited descriptors are closed, and standard streams into the tree refused.
 //!
 //! One file can have several names. Symbolic links, `..` and `/proc` disappear in the canonical name. Hard links are
-//! looked up when a file with several is about to change, and the guard is asked about all names in the tree.
+//! looked up when a file with several is about to change, and the guard is asked about all names in the tree. A file that needs
+//! a lock and has a name elsewhere could be reached there in a race, so as long as it is not known that there is none, the
+//! broker performs what the kernel would.
 //! Second mounts of the tree are mapped back to it. Files that need a lock, exempt ones, those in folders that Landlock allows,
 //! git's and those outside are like five file systems. No file has names in two of them: links between them answer
 //! `EXDEV`, and so do renames, unless it is a file with one name that moves within the tree, and not out of an allowed folder.
@@ -98,8 +102,8 @@
 //! - It cannot reach deputies: a container daemon, a terminal multiplexer or a service that was running before and does
 //!   work for whoever asks. Descriptors that such a process hands in are not judged either.
 //! - Owner, times and extended attributes are not judged: they are neither content nor kept by git.
-//! - An existing hard link outside the tree, or in an allowed folder, to a file inside can be written in a race, if a program
-//!   knows it and swaps names at the right moment. The sandbox never lets a program make such a link.
+//! - A hard link outside the tree, or in an allowed folder, to a file inside, that somebody outside makes while the program
+//!   runs, can be written in a race, if the program knows it and swaps names at the right moment.
 //! - As root it holds, but root has ways to change files without naming them: run agents as an ordinary user.
 //! - The last lines of a program whose output is copied into a log may be overtaken by what its parent prints itself
 //!   right after its end. On kernels that tell no exit status through a handle (Linux 6.15 does), the status of a

@@ -24,6 +24,19 @@ const WORK: &[Work] = &[
     work("moves out of the tree and back", &[], "mv free.txt $OUT/f; cat $OUT/f; mv $OUT/f back; cat back; ls $OUT"),
     work("saves like an editor", &[], "cp -p free.txt .free.swp; echo more >> .free.swp; mv -f .free.swp free.txt; cat free.txt"),
     work("links", &[], "ln free.txt hard; ln -s free.txt soft; echo x >> hard; echo y >> soft; cat free.txt; readlink soft"),
+    // In one program, so that it does not take long.
+    work("ignored folders that become links", &["python3"], r###"python3 -c "
+import os, shutil
+def fill(folder):
+    os.mkdir(folder); open(folder + '/f', 'w').close()
+def use(folder):
+    os.symlink('../sub', folder); open(folder + '/f', 'w').write('new'); os.rename(folder + '/f', folder + '/g')
+    os.mkdir(folder + '/d'); print(open('sub/g').read(), sorted(os.listdir('sub')))
+    os.rmdir(folder + '/d'); os.remove(folder + '/g'); os.remove(folder)
+fill('ignored/a'); os.remove('ignored/a/f'); os.rmdir('ignored/a'); use('ignored/a')
+fill('ignored/b'); os.rename('ignored/b', 'ignored/c'); use('ignored/b')
+fill('ignored/d'); shutil.rmtree('ignored/d'); use('ignored/d')
+""###),
     work("links within an ignored folder", &[], "echo a > ignored/a; ln ignored/a ignored/b; echo b >> ignored/b; cat ignored/a"),
     work("changes modes", &[], "chmod 600 free.txt; chmod +x free.txt; stat -c %a free.txt; chmod u+w sub/other.txt"),
     work("truncates", &[], "truncate -s 2 free.txt; cat free.txt; truncate -s 5 new; stat -c %s new"),
