@@ -251,7 +251,7 @@ fn a_question_that_git_does_not_answer_is_not_the_last_one() {
         "module",
     ]);
     let answer =
-        exec(&world, "me", &format!("echo x > module/file && echo y > a.log && {MALA} lock list --json"));
+        exec(&world, "me", &format!("echo x > module/b.log && echo y > a.log && {MALA} lock list --json"));
     assert_eq!(answer.code, 0, "{answer:?}");
     assert!(!answer.out.contains("a.log"), "{answer:?}");
 }
