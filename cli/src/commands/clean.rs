@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::status::{leftover_lines, leftovers_json};
 use crate::context::{Context, open};
-use crate::enforce::git_locks;
+use crate::enforce::{self, git_locks};
 use crate::error::{CliError, Code};
 use crate::ui::plain;
 
@@ -49,8 +49,10 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     let evidence = put_away(&scope, needed_since).map_err(unreadable)?;
     let mut git_locks = Vec::new();
     if !args.dry_run {
-        // Locks of killed gits of agents, drafts of killed commits, and snapshots of killed tests.
+        // Locks of killed gits of agents, spare folders of killed supervisors, drafts of killed commits, and snapshots of
+        // killed tests.
         git_locks = git_locks::sweep(&scope);
+        mala_sandbox::sweep_spares(&enforce::spares(&scope)).map_err(CliError::failed)?;
         let repo = Repo::new(scope);
         commit::sweep(&repo, &ProcessTable)?;
         snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;

@@ -30,6 +30,11 @@ pub(crate) fn jail(scope: &Scope, mut exempt: Vec<PathBuf>) -> Jail {
         names.iter().map(|name| git_dir.join(name)).chain([scope.state_dir()]).chain(hooks).collect();
     // What is in there has its name from its content, and is nobody's.
     exempt.push(git_dir.join("objects"));
-    let spares = Some(scope.state_dir().join("spares"));
+    let spares = Some(spares(scope));
     Jail { root: scope.root().to_path_buf(), git_dir, protected, exempt, spares }
+}
+
+/// Where the folders are that the kernel tier makes in advance.
+pub(crate) fn spares(scope: &Scope) -> PathBuf {
+    scope.state_dir().join("spares")
 }

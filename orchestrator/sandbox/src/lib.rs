@@ -127,9 +127,9 @@ pub use guard::{
 pub use hold::Hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use linux::{
-    Capture, Held, has_writers, identity_of, probe, run, run_unprotected, take_signals, writers,
+    Capture, Held, has_writers, identity_of, probe, run, run_unprotected, sweep_spares, take_signals, writers,
 };
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub use other::{
-    Capture, Held, has_writers, identity_of, probe, run, run_unprotected, take_signals, writers,
+    Capture, Held, has_writers, identity_of, probe, run, run_unprotected, sweep_spares, take_signals, writers,
 };

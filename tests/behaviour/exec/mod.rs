@@ -382,6 +382,12 @@ fn a_killed_supervisor_takes_the_tree_and_the_locks_with_it() {
     let root = fs::read_to_string(&pid).unwrap();
     eventually("the tree is dead", || !std::path::Path::new("/proc").join(root.trim()).join("exe").exists());
     assert!(read(&world, "free.txt") == then, "nobody wrote to the file of another agent");
+    let spares = || fs::read_dir(world.root().join(".git/mala/spares")).unwrap().count();
+    assert_eq!(spares(), 1, "folders that it had made in advance");
+    eventually("they are put away", || {
+        done(&world, "clean");
+        spares() == 0
+    });
 }
 
 /// A process that does nothing for as long as this value lives.

@@ -32,5 +32,6 @@ pub use gate::Held;
 pub use identity::identity_of;
 pub use probe::probe;
 pub use signals::take_signals;
+pub use spares::sweep_spares;
 pub use supervisor::run;
 pub use unprotected::run_unprotected;

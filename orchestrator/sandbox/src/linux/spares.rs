@@ -33,7 +33,7 @@ impl Spares {
 
     fn try_make(parent: &Path) -> io::Result<Self> {
         fs::create_dir_all(parent)?;
-        sweep(parent)?;
+        sweep_spares(parent)?;
         let home = parent.join(std::process::id().to_string());
         fs::create_dir(&home)?;
         let lock = File::open(&home)?;
@@ -74,9 +74,13 @@ impl Drop for Spares {
     }
 }
 
-/// Removes what killed supervisors have left.
-fn sweep(parent: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(parent)?.flatten() {
+/// Removes what killed supervisors have left in [`Jail::spares`](crate::Jail::spares).
+pub fn sweep_spares(parent: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(parent) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries.flatten() {
         let is_left = |home: &File| rustix::fs::flock(home, FlockOperation::NonBlockingLockExclusive).is_ok();
         if File::open(entry.path()).is_ok_and(|home| is_left(&home)) {
             fs::remove_dir_all(entry.path())?;
