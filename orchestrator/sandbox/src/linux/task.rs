@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{IoSlice, Read};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -254,9 +255,19 @@ impl Umasks {
         known.insert(task.tid, (mask & 0o777, Instant::now()));
     }
 
-    /// The mode a new file shall have, and whether the kernel, with this process's mask, would give it less.
-    pub(crate) fn apply(&self, task: Task, mode: u32) -> (Mode, bool) {
-        let wanted = mode & 0o7777 & !self.of(task);
+    /// The mode to make a new file in `folder` with, and whether the kernel, with this process's mask, would give it less.
+    pub(crate) fn apply(&self, task: Task, mode: u32, folder: Option<&Path>) -> (Mode, bool) {
+        let (mode, mask) = (mode & 0o7777, self.of(task));
+        // The kernel knows best: where a folder hands down an access list, it applies no mask.
+        if mask == self.ours || folder.is_some_and(hands_down_access) {
+            return (Mode::from_raw_mode(mode), false);
+        }
+        let wanted = mode & !mask;
         (Mode::from_raw_mode(wanted), wanted & self.ours != 0)
     }
+}
+
+/// True if what is made in the folder gets an access list from it.
+pub(crate) fn hands_down_access(folder: &Path) -> bool {
+    rustix::fs::getxattr(folder, c"system.posix_acl_default", &mut [0_u8; 0][..]).is_ok()
 }

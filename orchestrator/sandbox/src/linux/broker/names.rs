@@ -17,6 +17,7 @@ use super::{Answer, Rules};
 use crate::Action;
 use crate::linux::handle;
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
+use crate::linux::task::hands_down_access;
 use crate::linux::zones::Zone;
 
 /// A folder with more in it is renamed rather than moved in parts.
@@ -60,8 +61,7 @@ fn few_names_in(folder: &Path) -> Option<Vec<OsString>> {
 
 /// True if what is made in the folder gets its group or its access list.
 fn hands_down(folder: &Path) -> bool {
-    let has_list = || rustix::fs::getxattr(folder, c"system.posix_acl_default", &mut [0_u8; 0][..]).is_ok();
-    rustix::fs::stat(folder).is_ok_and(|stat| stat.st_mode & libc::S_ISGID != 0) || has_list()
+    rustix::fs::stat(folder).is_ok_and(|stat| stat.st_mode & libc::S_ISGID != 0) || hands_down_access(folder)
 }
 
 impl Session<'_> {
@@ -258,10 +258,12 @@ impl Session<'_> {
             return Ok(Answer::Proceed);
         }
         self.permit(Action::Create, &[], true)?;
-        let (mode, needs_more) = self.rules.umasks.apply(self.task, mode);
-        if self.place_spare(&place, mode)?.is_some() {
+        let umasks = &self.rules.umasks;
+        let masked = Mode::from_raw_mode(mode & 0o7777 & !umasks.of(self.task));
+        if self.place_spare(&place, masked)?.is_some() {
             return Ok(Answer::Done);
         }
+        let (mode, needs_more) = umasks.apply(self.task, mode, place.path.parent());
         rustix::fs::mkdirat(place.parent()?, place.name(), mode)?;
         if needs_more {
             set_mode(&place, mode)?;
@@ -332,7 +334,7 @@ impl Session<'_> {
         if is_device {
             return Err(Errno::PERM);
         }
-        let (mode, needs_more) = self.rules.umasks.apply(self.task, mode);
+        let (mode, needs_more) = self.rules.umasks.apply(self.task, mode, place.path.parent());
         rustix::fs::mknodat(place.parent()?, place.name(), kind, mode, device)?;
         if needs_more {
             set_mode(&place, mode)?;

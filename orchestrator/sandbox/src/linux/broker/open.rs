@@ -243,7 +243,9 @@ impl Session<'_> {
         match found.kind() {
             _ if wish.is_exclusive() => return Err(Errno::EXIST),
             FileType::Symlink => return Err(Errno::LOOP),
-            FileType::Directory if wish.is_nameless() => return self.open_unnamed_in(wish, found, lane),
+            FileType::Directory if wish.is_nameless() => {
+                return self.open_unnamed_in(wish, &place.path, found, lane);
+            }
             // Nothing of the tree has a name there, but all of it may be on it.
             FileType::BlockDevice if wish.changes() => return Err(Errno::ACCESS),
             FileType::RegularFile if place.has_slash() => return Err(Errno::NOTDIR),
@@ -271,7 +273,7 @@ impl Session<'_> {
             Lane::Judged(name) => self.permit(Action::Create, &[name], false)?,
             Lane::Free | Lane::Loose | Lane::Above => self.permit(Action::Create, &[], false)?,
         }
-        let (mode, needs_more) = self.rules.umasks.apply(self.task, wish.mode);
+        let (mode, needs_more) = self.rules.umasks.apply(self.task, wish.mode, place.path.parent());
         let flags = wish.flags | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
         let fd = if wish.is_exclusive() && self.is_git_lock(&place.path) {
             self.create_git_lock(place, flags, mode)?
@@ -326,13 +328,19 @@ impl Session<'_> {
     }
 
     /// `O_TMPFILE`: a file without a name, until `linkat` gives it one.
-    fn open_unnamed_in(&self, wish: Wish, folder: &Found, lane: Lane<'_>) -> Result<Answer, Errno> {
+    fn open_unnamed_in(
+        &self,
+        wish: Wish,
+        folder: &Path,
+        found: &Found,
+        lane: Lane<'_>,
+    ) -> Result<Answer, Errno> {
         if lane.is_for_kernel() {
             return Ok(Answer::Proceed);
         }
         self.permit(Action::Create, &[], false)?;
-        let (mode, _) = self.rules.umasks.apply(self.task, wish.mode);
-        Ok(opened(wish, handle::reopen(&folder.fd, wish.flags, mode)?))
+        let (mode, _) = self.rules.umasks.apply(self.task, wish.mode, Some(folder));
+        Ok(opened(wish, handle::reopen(&found.fd, wish.flags, mode)?))
     }
 
     /// Opens the very file that was judged, whatever its name means by now.
