@@ -147,7 +147,7 @@ for pid in keeper, supervisor:
     for name, attempt in [
         ('signal', lambda: os.kill(pid, 9)),
         ('memory', lambda: open('/proc/%d/mem' % pid, 'r+b')),
-        ('ptrace', lambda: call(101, 16, pid, 0, 0)),
+        ('ptrace', lambda: call('ptrace', 16, pid, 0, 0)),
         ('descriptor', lambda: call(438, os.pidfd_open(pid), 0, 0)),
     ]:
         try: attempt(); print(name, 'worked')

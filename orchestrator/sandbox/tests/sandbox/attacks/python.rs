@@ -38,21 +38,21 @@ pub(super) const PYTHON: &[(Class, &[Attack])] = &[
         python("fchmod of a read descriptor", "os.fchmod(os.open('sub/held.txt', os.O_RDONLY), 0o600)"),
     ]),
     (Class::Aliases, &[
-        python("linkat of a descriptor in /proc", "fd = os.open('sub/held.txt', os.O_RDONLY); call(265, AT_FDCWD, b'/proc/self/fd/%d' % fd, AT_FDCWD, b'h', 0x400); open('h', 'w')"),
-        python("linkat of an empty path", "fd = os.open('sub/held.txt', os.O_RDONLY); call(265, fd, b'', AT_FDCWD, b'h', 0x1000); open('h', 'w')"),
+        python("linkat of a descriptor in /proc", "fd = os.open('sub/held.txt', os.O_RDONLY); call('linkat', AT_FDCWD, b'/proc/self/fd/%d' % fd, AT_FDCWD, b'h', 0x400); open('h', 'w')"),
+        python("linkat of an empty path", "fd = os.open('sub/held.txt', os.O_RDONLY); call('linkat', fd, b'', AT_FDCWD, b'h', 0x1000); open('h', 'w')"),
     ]),
     (Class::Interfaces, &[
-        python("creat", "call(85, b'sub/held.txt', 0o644)"),
-        python("open", "call(2, b'sub/held.txt', os.O_WRONLY | os.O_TRUNC, 0)"),
+        python("creat", "call('creat', b'sub/held.txt', 0o644)"),
+        python("open", "call('open', b'sub/held.txt', os.O_WRONLY | os.O_TRUNC, 0)"),
         python("openat2", "openat2('sub/held.txt', os.O_WRONLY | os.O_TRUNC)"),
         python("openat2 beneath", "openat2('held.txt', os.O_WRONLY | os.O_TRUNC, 8, os.open('sub', os.O_PATH))"),
         python("openat2 in root", "openat2('/held.txt', os.O_WRONLY | os.O_TRUNC, 16, os.open('sub', os.O_PATH))"),
         python("openat2 in root from outside", "os.symlink('/repo/sub/held.txt', OUT + '/l'); openat2('/out/l', os.O_WRONLY | os.O_TRUNC, 16, os.open(OUT + '/..', os.O_PATH))"),
-        python("rename exchanged", "call(316, AT_FDCWD, b'free.txt', AT_FDCWD, b'sub/held.txt', 2)"),
-        python("folder exchanged", "os.mkdir('n'); call(316, AT_FDCWD, b'n', AT_FDCWD, b'sub', 2)"),
-        python("rename without replacing", "call(316, AT_FDCWD, b'sub/held.txt', AT_FDCWD, b'n', 1)"),
-        python("renameat", "call(264, os.open('sub', os.O_PATH), b'held.txt', AT_FDCWD, b'n')"),
-        python("unlinkat", "call(263, os.open('sub', os.O_PATH), b'held.txt', 0)"),
+        python("rename exchanged", "call('renameat2', AT_FDCWD, b'free.txt', AT_FDCWD, b'sub/held.txt', 2)"),
+        python("folder exchanged", "os.mkdir('n'); call('renameat2', AT_FDCWD, b'n', AT_FDCWD, b'sub', 2)"),
+        python("rename without replacing", "call('renameat2', AT_FDCWD, b'sub/held.txt', AT_FDCWD, b'n', 1)"),
+        python("renameat", "call('renameat', os.open('sub', os.O_PATH), b'held.txt', AT_FDCWD, b'n')"),
+        python("unlinkat", "call('unlinkat', os.open('sub', os.O_PATH), b'held.txt', 0)"),
         python("fchmodat2", "call(452, AT_FDCWD, b'sub/held.txt', 0o600, 0)"),
         python("fchmodat2 of a descriptor", "call(452, os.open('sub/held.txt', os.O_PATH), b'', 0o600, 0x1000)"),
         python("io_uring", "ring_open('sub/held.txt', os.O_WRONLY | os.O_TRUNC)"),
@@ -60,8 +60,8 @@ pub(super) const PYTHON: &[(Class, &[Attack])] = &[
         python("x32 call", "call(0x40000002, b'sub/held.txt', os.O_WRONLY | os.O_TRUNC, 0)"),
         python("file handle", r###"
 h = ctypes.create_string_buffer(struct.pack('Ii', 128, 0) + bytes(128)); m = ctypes.c_int()
-call(303, AT_FDCWD, b'sub/held.txt', h, ctypes.byref(m), 0)
-call(304, os.open('.', os.O_RDONLY), h, os.O_WRONLY | os.O_TRUNC)"###),
+call('name_to_handle_at', AT_FDCWD, b'sub/held.txt', h, ctypes.byref(m), 0)
+call('open_by_handle_at', os.open('.', os.O_RDONLY), h, os.O_WRONLY | os.O_TRUNC)"###),
     ]),
     (Class::Processes, &[
         python("thread", "import threading; t = threading.Thread(target=lambda: open('sub/held.txt', 'w')); t.start(); t.join()"),
@@ -90,19 +90,19 @@ b.close()
 socket.recv_fds(a, 1, 1)"###),
     ]),
     (Class::Outsiders, &[
-        python("not dumpable", "call(157, 4, 0, 0, 0, 0); open('sub/held.txt', 'w')"),
-        python("memory of an outside process", "pid, at = outsider(); call(311, pid, vector(b'x'), 1, vector(1, at), 1, 0); await_outsider()").after(SCRIBE),
+        python("not dumpable", "call('prctl', 4, 0, 0, 0, 0); open('sub/held.txt', 'w')"),
+        python("memory of an outside process", "pid, at = outsider(); call('process_vm_writev', pid, vector(b'x'), 1, vector(1, at), 1, 0); await_outsider()").after(SCRIBE),
         python("memory of an outside process in /proc", "pid, at = outsider(); f = open('/proc/%d/mem' % pid, 'r+b', 0); f.seek(at); f.write(b'x'); await_outsider()").after(SCRIBE),
         python("memory of an outside process by openat2", "pid, at = outsider(); fd = call(437, AT_FDCWD, b'/proc/%d/mem' % pid, (ctypes.c_uint64 * 3)(os.O_RDWR, 0, 0), 24); os.pwrite(fd, b'x', at); await_outsider()").after(SCRIBE),
-        python("ptrace of an outside process", "pid, at = outsider(); call(101, 16, pid, 0, 0); os.waitpid(pid, 0x40000000); call(101, 5, pid, at, 120); call(101, 17, pid, 0, 0); await_outsider()").after(SCRIBE),
-        python("ptrace of an outside process, seized", "pid, at = outsider(); call(101, 0x4206, pid, 0, 0); call(101, 0x4207, pid, 0, 0); os.waitpid(pid, 0x40000000); call(101, 5, pid, at, 120); call(101, 17, pid, 0, 0); await_outsider()").after(SCRIBE),
+        python("ptrace of an outside process", "pid, at = outsider(); call('ptrace', 16, pid, 0, 0); os.waitpid(pid, 0x40000000); call('ptrace', 5, pid, at, 120); call('ptrace', 17, pid, 0, 0); await_outsider()").after(SCRIBE),
+        python("ptrace of an outside process, seized", "pid, at = outsider(); call('ptrace', 0x4206, pid, 0, 0); call('ptrace', 0x4207, pid, 0, 0); os.waitpid(pid, 0x40000000); call('ptrace', 5, pid, at, 120); call('ptrace', 17, pid, 0, 0); await_outsider()").after(SCRIBE),
         python("pidfd_getfd of an outside process", "fd = call(438, os.pidfd_open(int(open(OUT + '/pid').read())), 3, 0); os.write(fd, b'x')").after("(exec 3>>sub/held.txt; echo $BASHPID > $OUT/pid; exec sleep 4 >/dev/null 2>&1) & while ! test -s $OUT/pid; do sleep 0.01; done"),
     ]),
     (Class::Namespaces, &[
         python("new mount", r###"
 fd = call(428, AT_FDCWD, b'sub', 1)
 os.close(os.open('held.txt', os.O_WRONLY | os.O_TRUNC, dir_fd=fd))"###),
-        python("clone with a user namespace", r###"os.unshare = None; pid = call(56, 0x10000000 | 17, 0, 0, 0, 0)
+        python("clone with a user namespace", r###"os.unshare = None; pid = call('clone', 0x10000000 | 17, 0, 0, 0, 0)
 if pid == 0: os._exit(os.system('echo x > sub/held.txt'))
 os.waitpid(pid, 0)"###),
     ]),
