@@ -105,6 +105,7 @@ impl Ui {
         Self { json, streams: Streams::Own }
     }
 
+    #[cfg_attr(not(any(target_os = "linux", test)), expect(dead_code, reason = "only a desk has clients"))]
     pub(crate) fn for_client(json: bool, streams: Arc<ClientStreams>) -> Self {
         Self { json, streams: Streams::Client(streams) }
     }
