@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use mala_logs::chain::{ChainError, ChainReader, ChainWriter, Order, verify};
+use mala_logs::chain::{ChainError, ChainReader, ChainWriter, Order};
 
 use super::world::{Record, World};
 
@@ -194,6 +194,6 @@ fn a_full_disk_refuses_the_record_and_leaves_the_log_whole() {
         assert!(appended < 1_000, "64 KiB never fill up");
     };
     assert!(matches!(refused, ChainError::Full { .. }), "{refused}");
-    let verified = verify(&log).unwrap();
+    let verified = mala_logs::chain::verify(&log).unwrap();
     assert_eq!((verified.lines, verified.torn.len()), (appended, 0));
 }

@@ -3,9 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use mala_store::{Cause, Outcome, Party, Wait, Which};
-use mala_tests::{FOREVER, Terse, Waiter, World, agent, ask, ask_as, eventually, party};
-use rustix::process::{PidfdFlags, pidfd_open};
+use mala_store::{Outcome, Party, Wait, Which};
+use mala_tests::{FOREVER, Terse, Waiter, World, agent, ask, ask_as, party};
 
 /// A process that is there until it is killed.
 fn sleeper() -> std::process::Child {
@@ -80,7 +79,12 @@ fn waiting_for_a_name_is_never_refused_as_a_circle() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
 fn a_wait_ends_with_the_process_on_whose_behalf_it_was() {
+    use mala_store::Cause;
+    use mala_tests::eventually;
+    use rustix::process::{PidfdFlags, pidfd_open};
+
     let world = World::new();
     let mut store = world.store();
     store.take("bob", &["name:test"]);
