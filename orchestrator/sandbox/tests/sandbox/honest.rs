@@ -18,6 +18,16 @@ const WORK: &[Work] = &[
     work("reads the held file", &[], "cat sub/held.txt; test -r sub/held.txt"),
     work("creates files", &[], "echo a > new; echo b >> new; cat new; stat -c %a new"),
     work("creates files with the caller's umask", &[], "umask 077; echo a > n1; mkdir d1; umask 002; echo b > n2; mkdir d2; mkfifo p; umask 0; echo c > n3; mkdir d3; stat -c '%n %a' n1 d1 n2 d2 p n3 d3"),
+    work("makes files where a folder hands down an access list", &["python3"], r###"python3 -c "
+import os, struct
+os.mkdir('d')
+entries = b''.join(struct.pack('<HHI', tag, 7, 0xffffffff) for tag in (1, 4, 0x20))
+try: os.setxattr('d', 'system.posix_acl_default', struct.pack('<I', 2) + entries)
+except OSError as error: print(error)
+for mask in 0o022, 0o077:
+    os.umask(mask); f, g = 'd/f%o' % mask, 'd/g%o' % mask
+    open(f, 'w').close(); os.mkdir(g); print(oct(os.stat(f).st_mode), oct(os.stat(g).st_mode))
+""###),
     work("changes a free file", &[], "echo x >> free.txt; sed -i s/free/FREE/ free.txt; cat free.txt"),
     work("makes and removes folders", &[], "mkdir -p a/b/c; touch a/b/c/f; rmdir a/b/c 2>/dev/null; rm -r a; mkdir -m 700 z; stat -c %a z; ls"),
     work("moves files and folders", &[], "mkdir a; mv free.txt a/; mv a b; cat b/free.txt; mv -T b c; ls"),
