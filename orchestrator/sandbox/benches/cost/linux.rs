@@ -148,7 +148,7 @@ impl Bench {
     }
 }
 
-fn main() {
+pub(crate) fn main() {
     // `cargo bench` passes flags of its own.
     let only = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let dir =
