@@ -65,6 +65,9 @@
 //! The broker's own descriptor of a file that it hands over is open a little longer than the caller needs to go on, and a file
 //! that is open for writing cannot be run. So programs start after what was handed over before is closed.
 //!
+//! Whatever the broker opens it closes as well, and with that ends the locks that its process has on the file in the old way of
+//! `fcntl`. SQLite locks its files in that way unless it is told otherwise ([`keep_sqlite_locks`]).
+//!
 //! # Turns
 //!
 //! A guard can make a program wait for its turn ([`Guard::hold`]). The program is recognized when it is about to
@@ -127,9 +130,11 @@ pub use guard::{
 pub use hold::Hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use linux::{
-    Capture, Held, has_writers, identity_of, probe, run, run_unprotected, sweep_spares, take_signals, writers,
+    Capture, Held, has_writers, identity_of, keep_sqlite_locks, probe, run, run_unprotected, sweep_spares,
+    take_signals, writers,
 };
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub use other::{
-    Capture, Held, has_writers, identity_of, probe, run, run_unprotected, sweep_spares, take_signals, writers,
+    Capture, Held, has_writers, identity_of, keep_sqlite_locks, probe, run, run_unprotected, sweep_spares,
+    take_signals, writers,
 };

@@ -307,6 +307,36 @@ fn hooks_configuration_and_state_are_out_of_reach() {
     assert!(!world.root().join(".git/hooks/pre-commit").exists());
 }
 
+/// Has the store's files opened by whoever opens files for this process, and tells which of them are locked before and after.
+const OPENED_FOR_ME: &str = r#"
+import ctypes, os, struct, subprocess
+files = ['.git/mala/state.db', '.git/mala/state.db-shm']
+def locked():
+    inodes = [line.split()[-3].split(':')[-1] for line in open('/proc/locks')]
+    return [str(os.stat(file).st_ino) in inodes for file in files]
+def openat2(file):
+    how = struct.pack('QQQ', os.O_RDONLY, 0, 0)
+    assert ctypes.CDLL(None).syscall(437, -100, file.encode(), how, len(how)) >= 0
+def be_told(file):
+    with open(file) as unwilling:
+        subprocess.run(['sh', '-c', 'echo x > held.txt'], stderr=unwilling)
+print(locked())
+for ask in [openat2, be_told]:
+    for file in files:
+        ask(file)
+    print(locked())
+"#;
+
+#[test]
+fn whatever_is_opened_for_an_agent_the_locks_on_the_store_stay() {
+    let world = world();
+    let answer: Answer = mala(&world, ["exec", "--agent", "me", "--", "python3", "-c", OPENED_FOR_ME])
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(answer.out, "[True, True]\n".repeat(3), "{answer:?}");
+}
+
 #[test]
 fn to_delete_what_is_not_there_takes_no_lock() {
     let world = world();

@@ -204,15 +204,17 @@ pub(crate) fn resolve(task: Task, given: &Given, last: Last) -> Result<Object, E
 
 /// The path with the name of the folder it starts at, if the result may be canonical.
 fn as_text(path: &[u8], start: impl FnOnce() -> Option<PathBuf>) -> Option<PathBuf> {
-    let odd = |part: &[u8]| matches!(part, b"." | b"..");
-    if path.is_empty() || path.ends_with(b"/") || path.split(|byte| *byte == b'/').any(odd) {
+    let parts = || path.split(|byte| *byte == b'/');
+    // A `.` in the last place, like a slash there, wants a folder; elsewhere it changes nothing.
+    if parts().next_back().is_none_or(|last| matches!(last, b"" | b".")) || parts().any(|part| part == b"..")
+    {
         return None;
     }
+    let has_idle_parts = parts().skip(1).any(|part| matches!(part, b"" | b".")) || path.starts_with(b"./");
     let path = Path::new(OsStr::from_bytes(path));
-    if path.is_absolute() {
-        return path.file_name().is_some().then(|| path.components().collect());
-    }
-    start().filter(|start| start.is_absolute()).map(|start| start.join(path))
+    let text = if path.is_absolute() { path.to_owned() } else { start()?.join(path) };
+    let is_text = text.is_absolute() && text.file_name().is_some();
+    is_text.then(|| if has_idle_parts { text.components().collect() } else { text })
 }
 
 /// What a descriptor of the caller refers to.
@@ -288,17 +290,14 @@ pub(crate) fn is_proc(fd: &OwnedFd) -> bool {
 fn object(fd: OwnedFd) -> Result<Object, Errno> {
     let found = Found::new(fd)?;
     let path = PathBuf::from(handle::name(&found.fd)?);
-    let (Some(folder), Some(name), true) = (path.parent(), path.file_name(), path.is_absolute()) else {
+    if !path.is_absolute() || path.file_name().is_none() {
         return Ok(Object::Nameless(found));
-    };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let parent = rustix::fs::openat(CWD, folder, flags, Mode::empty());
-    let named = parent.and_then(|parent| {
-        let stat = rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(((stat.st_dev, stat.st_ino) == found.identity()).then_some(parent))
-    });
-    match named {
-        Ok(Some(parent)) => Ok(Object::Named(Place::new(parent, name, Some(found))?)),
+    }
+    let is_it = |by_name: &Found| by_name.identity() == found.identity();
+    match Place::by_name(path, Last::Keep) {
+        Ok(Some(place)) if place.found.as_ref().is_some_and(is_it) => {
+            Ok(Object::Named(Place { found: Some(found), ..place }))
+        }
         // A file or folder that exists under a name that cannot be found: nothing is known about it.
         _ if found.stat.st_nlink > 0 && is_stored(&found) => Err(Errno::ACCESS),
         _ => Ok(Object::Nameless(found)),

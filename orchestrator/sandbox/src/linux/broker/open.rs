@@ -113,8 +113,10 @@ impl Session<'_> {
             if !self.leaves_to_kernel(wish, None) {
                 return Ok(None);
             }
-            let is_git_lock = wish.is_exclusive() && self.is_git_lock(&name.path);
-            return Ok((!is_git_lock && is_plain(name.look())).then_some(Answer::Proceed));
+            // What must be new follows no link.
+            let is_plain =
+                if wish.is_exclusive() { !self.is_git_lock(&name.path) } else { is_plain(name.look()) };
+            return Ok(is_plain.then_some(Answer::Proceed));
         }
         let Some(path) = &given.text else { return Ok(None) };
         let place = Place::unseen(self.rules.zones.unalias(path.clone()));
