@@ -7,7 +7,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, IoSlice, IoSliceMut, PipeReader, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, IsTerminal, PipeReader, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -57,8 +57,22 @@ pub(crate) fn ask(socket: &Path) -> Result<Code, CliError> {
 
 /// Has the supervisor run the command line `args`, the program first.
 pub(crate) fn ask_for(socket: &Path, args: impl Iterator<Item = OsString>) -> Result<Code, CliError> {
+    let args: Vec<OsString> = args.collect();
     let (input, out, err) = (io::stdin(), io::stdout(), io::stderr());
-    talk(socket, args, [input.as_fd(), out.as_fd(), err.as_fd()]).map_err(|error| unreachable(&error))
+    let typed = if args.iter().any(|arg| arg == "-") { typed()? } else { None };
+    let input = typed.as_ref().map_or(input.as_fd(), AsFd::as_fd);
+    talk(socket, args.into_iter(), [input, out.as_fd(), err.as_fd()]).map_err(|error| unreachable(&error))
+}
+
+/// What is typed from now on, if this process reads from a terminal. That is for the programs in front, and the
+/// supervisor is not one of them.
+fn typed() -> io::Result<Option<PipeReader>> {
+    if !io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    let (reader, mut writer) = io::pipe()?;
+    thread::spawn(move || io::copy(&mut io::stdin(), &mut writer));
+    Ok(Some(reader))
 }
 
 /// Has the supervisor run the command line `args`, and returns what it answers.

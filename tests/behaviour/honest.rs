@@ -287,6 +287,10 @@ fn a_shell_in_a_terminal_is_a_shell_in_a_terminal() {
     answer("kill %1; wait %1; echo ended with $?", "ended with 143");
     answer("echo mine > free.txt && cat free.txt", "mine");
     answer("echo mine > held.txt || echo not' 'mine", "not mine");
+    answer("stty tostop; sh -c 'echo mine > held.txt'; stty -tostop", "mala lock acquire held.txt --wait 5m");
+    answer(&format!("sh -c 'echo go on; exec {MALA} issue add typed --description -'"), "go on");
+    answer("by hand\n\u{4}", ": typed");
+    answer(&format!("{MALA} issue show bd-1"), "by hand");
     answer("sh -c 'kill -STOP $$; echo went on'; echo stop'ped'; fg", "went on");
     answer("trap 'echo caught' INT; kill -INT $$; trap - INT", "caught");
     answer("sh -c 'echo sleeping; exec sleep 600'", "sleeping");

@@ -25,6 +25,10 @@ const PASSED_ON: [i32; 10] = [
     libc::SIGCONT,
 ];
 
+/// What a terminal sends to a process that is not in front. The program may put itself there, and the supervisor still tells
+/// it what was refused: it must not be stopped for that, since the program waits for its answers.
+const NOT_IN_FRONT: [i32; 2] = [libc::SIGTTOU, libc::SIGTTIN];
+
 /// The mask of this process before [`take_signals`].
 static AT_FIRST: OnceLock<libc::sigset_t> = OnceLock::new();
 
@@ -32,7 +36,7 @@ static AT_FIRST: OnceLock<libc::sigset_t> = OnceLock::new();
 /// other threads calls it before it makes the first: a thread that does not block them would be ended by them. What
 /// arrives before the program runs reaches it when it does.
 pub fn take_signals() {
-    AT_FIRST.get_or_init(|| block(&passed_on()));
+    AT_FIRST.get_or_init(block);
 }
 
 /// Signals of this process, blocked in this thread and read as data until dropped.
@@ -58,7 +62,7 @@ pub(crate) enum Sender {
 
 impl Signals {
     pub(crate) fn take() -> io::Result<Self> {
-        let taken = passed_on();
+        let taken = set_of(passed_on());
         // SAFETY: the set is initialised and outlives the call; a new descriptor has no other owner.
         let fd = unsafe {
             let fd = libc::signalfd(-1, &raw const taken, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
@@ -67,7 +71,7 @@ impl Signals {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        Ok(Self { fd, before: block(&taken) })
+        Ok(Self { fd, before: block() })
     }
 
     /// The mask that the program would have without us.
@@ -94,24 +98,29 @@ impl Signals {
     }
 }
 
-fn passed_on() -> libc::sigset_t {
+fn passed_on() -> impl Iterator<Item = i32> {
+    PASSED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
+
+fn set_of(signals: impl Iterator<Item = i32>) -> libc::sigset_t {
     // SAFETY: the set is initialised before it is used.
     unsafe {
         let mut set: libc::sigset_t = mem::zeroed();
         libc::sigemptyset(&raw mut set);
-        for signal in PASSED_ON.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()) {
+        for signal in signals {
             libc::sigaddset(&raw mut set, signal);
         }
         set
     }
 }
 
-/// Blocks `signals` in this thread. What was blocked before.
-fn block(signals: &libc::sigset_t) -> libc::sigset_t {
+/// Blocks all that would end or stop the supervisor in place of the program, in this thread. What was blocked before.
+fn block() -> libc::sigset_t {
+    let blocked = set_of(passed_on().chain(NOT_IN_FRONT));
     // SAFETY: both sets are initialised and outlive the call.
     unsafe {
         let mut before: libc::sigset_t = mem::zeroed();
-        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::from_ref(signals), &raw mut before);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const blocked, &raw mut before);
         before
     }
 }
