@@ -270,7 +270,9 @@ fn report(
     if context.ui.json {
         let refused: Vec<_> = refused
             .iter()
-            .map(|Refused { program, what }| json!({ "program": program, "what": what }))
+            .map(|(refused, times)| {
+                json!({ "program": refused.program, "what": refused.what, "times": times })
+            })
             .collect();
         return context.ui.json_line(&json!({
             "agent": agent,
@@ -281,16 +283,11 @@ fn report(
             "refused": refused,
         }));
     }
-    let mut shown: Vec<String> = Vec::new();
-    for Refused { program, what } in &refused {
-        let line = format!("`{what}` ({program})");
-        if shown.len() < 10 && !shown.contains(&line) {
-            shown.push(line);
-        }
-    }
-    if !shown.is_empty() {
-        let text =
-            format!("refused {}: {}; see mala logs list --agent {agent}", refused.len(), shown.join(", "));
+    if !refused.is_empty() {
+        let times: u64 = refused.iter().map(|(_, times)| times).sum();
+        let show = |(Refused { program, what }, _): &(Refused, u64)| format!("`{what}` ({program})");
+        let shown: Vec<String> = refused.iter().take(10).map(show).collect();
+        let text = format!("refused {times}: {}; see mala logs list --agent {agent}", shown.join(", "));
         context.ui.note("mala exec", YELLOW, &text);
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, Want};
@@ -18,18 +18,11 @@ use serde_json::json;
 use super::drain::{outlive_the_dead, path_of};
 use super::git_locks::GitLocks;
 use super::ignored::Ignored;
+use super::refusals::{Refusals, Refused};
 use super::turns::{Turns, command_line};
 use crate::error::CliError;
 use crate::refusal;
 use crate::ui::plain;
-
-/// Something that was refused, for the report at the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
-    pub(crate) program: String,
-    /// The files, or the command.
-    pub(crate) what: String,
-}
 
 /// A file that is open without a lock.
 #[derive(Debug)]
@@ -62,7 +55,7 @@ struct Books {
     watched: i64,
     /// Files that are just being handed on: nobody opens them any more.
     leaving: HashSet<Key>,
-    refused: Vec<Refused>,
+    refusals: Refusals,
 }
 
 /// What is known about a file.
@@ -89,7 +82,7 @@ impl StoreGuard {
             files: HashMap::new(),
             watched: -1,
             leaving: HashSet::new(),
-            refused: Vec::new(),
+            refusals: Refusals::default(),
         };
         Ok(Self {
             scope: scope.clone(),
@@ -174,9 +167,9 @@ impl StoreGuard {
         Leaving { guard: self, keys }
     }
 
-    /// Everything that was refused so far.
-    pub(crate) fn refused(&self) -> Vec<Refused> {
-        self.desk.lock().map(|books| books.refused.clone()).unwrap_or_default()
+    /// Everything that was refused so far, with how often.
+    pub(crate) fn refused(&self) -> Vec<(Refused, u64)> {
+        self.desk.lock().map(|books| books.refusals.all()).unwrap_or_default()
     }
 
     fn decide(&self, books: &mut Books, attempt: &Attempt<'_>) -> Result<Ruling, StoreError> {
@@ -270,6 +263,20 @@ impl Books {
         self.files.iter().filter(|(_, file)| file.is_opened).map(|(key, _)| key)
     }
 
+    /// What a program that insists is told once more.
+    fn repeats(&mut self, refused: impl FnOnce() -> Refused) -> Option<String> {
+        if !self.refusals.is_one_often() {
+            return None;
+        }
+        let version = self.store.data_version().ok()?;
+        self.refusals.repeated(&refused(), version, Instant::now())
+    }
+
+    fn note_refusal(&mut self, refused: Refused, message: &str) {
+        let version = self.store.data_version().unwrap_or(-1);
+        self.refusals.add(refused, message.to_owned(), version, Instant::now());
+    }
+
     /// The agent got `keys` when the store had this version.
     fn note_grant(
         &mut self,
@@ -306,17 +313,19 @@ impl Guard for StoreGuard {
         let Ok(mut books) = self.desk.lock() else {
             return refuse("mala failed while it judged another write; start the agent again");
         };
+        if let Some(message) = books.repeats(|| refused(attempt)) {
+            return Ruling::Refuse { message };
+        }
         let ruling = self
             .decide(&mut books, attempt)
             .unwrap_or_else(|error| refuse(&format!("nothing may be written: {error}")));
         if let Ruling::Refuse { message } = &ruling {
-            let what = attempt.paths.iter().map(|path| plain(path.display())).collect::<Vec<_>>().join(" ");
-            let refused = Refused { program: plain(attempt.program().display()), what };
+            let refused = refused(attempt);
             let target = attempt.paths.last().map(|path| Target::File(key(path)));
             let detail = json!({ "program": refused.program, "files": refused.what, "said": message });
-            // The refusal stands, whether or not it can be noted.
+            // The refusal stands, whether or not it can be recorded.
             let _ = books.store.record_fact(&self.party, EventKind::WriteRefused, target.as_ref(), &detail);
-            books.refused.push(refused);
+            books.note_refusal(refused, message);
         }
         ruling
     }
@@ -348,11 +357,17 @@ impl Guard for StoreGuard {
         if self.holds_everything(&mut books) {
             return Ruling::Allow;
         }
-        let what = command_line(start.args());
-        let detail = json!({ "command": what, "said": objection.to_string() });
-        let _ = books.store.record_fact(&self.party, EventKind::CommandRefused, None, &detail);
-        books.refused.push(Refused { program: "git".to_owned(), what: what.clone() });
-        refuse(&objection.to_string())
+        let refused = Refused { program: "git".to_owned(), what: command_line(start.args()) };
+        if let Some(message) = books.repeats(|| refused.clone()) {
+            return Ruling::Refuse { message };
+        }
+        let ruling = refuse(&objection.to_string());
+        if let Ruling::Refuse { message } = &ruling {
+            let detail = json!({ "command": refused.what, "said": objection.to_string() });
+            let _ = books.store.record_fact(&self.party, EventKind::CommandRefused, None, &detail);
+            books.note_refusal(refused, message);
+        }
+        ruling
     }
 
     fn makes_git_lock(&self, lock: &GitLock<'_>) {
@@ -366,6 +381,11 @@ impl Guard for StoreGuard {
     fn hold(&self, start: &Start<'_>) -> Option<Box<dyn Hold>> {
         Some(Box::new(self.turns.of(start)?))
     }
+}
+
+fn refused(attempt: &Attempt<'_>) -> Refused {
+    let what = attempt.paths.iter().map(|path| plain(path.display())).collect::<Vec<_>>().join(" ");
+    Refused { program: plain(attempt.program().display()), what }
 }
 
 /// True for a process below this supervisor.

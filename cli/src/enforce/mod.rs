@@ -4,11 +4,13 @@ mod drain;
 pub(crate) mod git_locks;
 mod guard;
 mod ignored;
+mod refusals;
 mod turns;
 
 pub(crate) use drain::{drain, outlive_the_dead};
-pub(crate) use guard::{Lost, Refused, StoreGuard};
+pub(crate) use guard::{Lost, StoreGuard};
 pub(crate) use ignored::Ignored;
+pub(crate) use refusals::Refused;
 pub(crate) use turns::{
     Announcement, TurnRules, Turns, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
 };

@@ -593,6 +593,34 @@ fn every_grant_and_every_refusal_is_an_event_with_its_program() {
 }
 
 #[test]
+fn a_program_that_insists_fills_no_log_and_gets_the_file_when_it_is_free() {
+    let world = world();
+    let script = "
+import time
+begin, tries = time.monotonic(), 0
+while time.monotonic() < begin + 60:
+    tries += 1
+    try: open('held.txt', 'w').write('mine'); break
+    except PermissionError: pass
+    if tries == 3000: open('insisted', 'w')
+print('wrote after', tries)
+";
+    let agent = mala(&world, ["exec", "--agent", "me", "--", "python3", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("it insists", || world.root().join("insisted").exists());
+    done(&world, "lock release held.txt --agent other");
+    let out = agent.wait_with_output().unwrap();
+    assert!(out.stdout.starts_with(b"wrote after"), "{out:?}");
+    assert_eq!(read(&world, "held.txt"), "mine");
+    let log = done(&world, "logs list --kind write.refused --agent me --limit 5000 --json").json();
+    let recorded = log["events"].as_array().unwrap().len();
+    assert!((100..1000).contains(&recorded), "{recorded}");
+}
+
+#[test]
 fn json_is_one_document_when_the_command_has_ended() {
     let world = world();
     let script = "echo printed; echo x > held.txt; exit 3";
@@ -603,7 +631,7 @@ fn json_is_one_document_when_the_command_has_ended() {
             .into();
     let expected = serde_json::json!({
         "agent": "me", "issue": "bd-1", "enforced": true, "exit_code": 3, "signal": null,
-        "refused": [{"program": "sh", "what": "held.txt"}],
+        "refused": [{"program": "sh", "what": "held.txt", "times": 1}],
     });
     assert_eq!((answer.code, answer.json()), (3, expected));
     assert!(answer.err.contains("printed\n"), "{}", answer.err);

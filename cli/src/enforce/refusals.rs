@@ -1,0 +1,103 @@
+//! What was refused, and how often.
+//!
+//! A program that is refused may try again at once, and for hours: a watcher that wants to save a file, a script that
+//! loops. Each try is judged and recorded, until it has been too often to be of interest. From then on the answer is
+//! repeated from memory for a moment, and for longer while nothing changes in the store.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// So many refusals of one kind are judged and recorded one by one.
+const SOME: u64 = 100;
+/// For so long an answer is repeated, whatever others do.
+const MOMENT: Duration = Duration::from_millis(100);
+/// For so long it is repeated while nothing changes. Somebody may die and leave a file, which changes nothing at once.
+const LONGER: Duration = Duration::from_secs(1);
+
+/// Something that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Refused {
+    pub(crate) program: String,
+    /// The files, or the command.
+    pub(crate) what: String,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// In the order of their first times.
+    all: Vec<(Refused, u64)>,
+    answers: HashMap<Refused, Answer>,
+    is_one_often: bool,
+}
+
+#[derive(Debug)]
+struct Answer {
+    index: usize,
+    said: String,
+    since: Instant,
+    /// Of the store, when this was the answer.
+    version: i64,
+}
+
+impl Refusals {
+    /// True if some program insists on something, so that it is worth asking for a [repeated](Self::repeated) answer.
+    pub(super) fn is_one_often(&self) -> bool {
+        self.is_one_often
+    }
+
+    /// What was said a moment ago to a program that insists.
+    pub(super) fn repeated(&mut self, refused: &Refused, version: i64, now: Instant) -> Option<String> {
+        let answer = self.answers.get(refused)?;
+        let times = &mut self.all[answer.index].1;
+        let most = if answer.version == version { LONGER } else { MOMENT };
+        (*times >= SOME && now - answer.since < most).then(|| {
+            *times += 1;
+            answer.said.clone()
+        })
+    }
+
+    pub(super) fn add(&mut self, refused: Refused, said: String, version: i64, now: Instant) {
+        let index = self.answers.get(&refused).map_or(self.all.len(), |answer| answer.index);
+        if index == self.all.len() {
+            self.all.push((refused.clone(), 0));
+        }
+        let times = &mut self.all[index].1;
+        *times += 1;
+        self.is_one_often |= *times >= SOME;
+        self.answers.insert(refused, Answer { index, said, since: now, version });
+    }
+
+    /// Everything that was refused, with how often.
+    pub(super) fn all(&self) -> Vec<(Refused, u64)> {
+        self.all.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(what: &str) -> Refused {
+        Refused { program: "sh".to_owned(), what: what.to_owned() }
+    }
+
+    #[test]
+    fn an_answer_is_repeated_to_who_insists_while_nothing_changes() {
+        let (mut refusals, begin) = (Refusals::default(), Instant::now());
+        for _ in 0..SOME {
+            assert_eq!(refusals.repeated(&refused("a"), 1, begin), None, "judged one by one");
+            assert!(!refusals.is_one_often());
+            refusals.add(refused("a"), "no".to_owned(), 1, begin);
+        }
+        assert!(refusals.is_one_often());
+        assert_eq!(refusals.repeated(&refused("a"), 2, begin), Some("no".to_owned()));
+        assert_eq!(refusals.repeated(&refused("b"), 1, begin), None, "another file");
+        assert_eq!(refusals.repeated(&refused("a"), 2, begin + MOMENT), None, "something has changed");
+        assert_eq!(refusals.repeated(&refused("a"), 1, begin + MOMENT), Some("no".to_owned()));
+        assert_eq!(refusals.repeated(&refused("a"), 1, begin + LONGER), None, "long ago");
+        refusals.add(refused("b"), "no".to_owned(), 2, begin + LONGER);
+        refusals.add(refused("a"), "not yet".to_owned(), 2, begin + LONGER);
+        assert_eq!(refusals.repeated(&refused("a"), 2, begin + LONGER), Some("not yet".to_owned()));
+        assert_eq!(refusals.all(), [(refused("a"), SOME + 4), (refused("b"), 1)]);
+    }
+}
