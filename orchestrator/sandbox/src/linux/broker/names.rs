@@ -235,8 +235,12 @@ impl Session<'_> {
     }
 
     pub(super) fn symlink(&self, text: u64, at: At) -> Result<Answer, Errno> {
+        let given = self.read(at)?;
+        if self.exempt_name(&given).is_some() {
+            return Ok(Answer::Proceed);
+        }
         let text = self.task.read_path(text)?;
-        let Some(place) = self.name(&self.read(at)?, Errno::EXIST)? else { return Ok(Answer::Proceed) };
+        let Some(place) = self.name(&given, Errno::EXIST)? else { return Ok(Answer::Proceed) };
         if !self.may_create(&place)? {
             return Ok(Answer::Proceed);
         }
