@@ -18,6 +18,9 @@ pub(crate) const SIGNAL: u8 = b's';
 /// The supervisor has got a signal that the program has got as well: this byte, then its number.
 pub(crate) const KNOWN: u8 = b'k';
 
+/// What the process is called.
+pub(crate) const NAME: &std::ffi::CStr = c"mala-keeper";
+
 const CHILDREN: &std::ffi::CStr = c"/proc/thread-self/children";
 
 /// Makes the calling process the one that inherits the tree's orphans, and deaf to signals.
@@ -31,7 +34,7 @@ pub(crate) unsafe fn prepare() {
         libc::sigfillset(&raw mut all);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-        libc::prctl(libc::PR_SET_NAME, c"mala-keeper".as_ptr());
+        libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
     }
 }
 

@@ -6,7 +6,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -50,10 +50,8 @@ fn writing() -> BitFlags<AccessFs> {
     AccessFs::from_write(ABI::V2)
 }
 
-/// Rules that allow writing except at or below `denied`, and in what is `allowed` there. Unix sockets may still be made below `root`: binding one
-/// cannot touch a file that exists.
+/// Rules that allow writing except at or below `denied`, and in what is `allowed` there.
 pub(crate) fn rules<'a>(
-    root: &Path,
     denied: &[PathBuf],
     allowed: impl IntoIterator<Item = &'a Allowed>,
 ) -> io::Result<Rules> {
@@ -79,8 +77,6 @@ pub(crate) fn rules<'a>(
     for folder in allowed {
         ruleset = ruleset.add_rule(PathBeneath::new(&folder.fd, writing())).map_err(io::Error::other)?;
     }
-    let tree = PathFd::new(root).map_err(io::Error::other)?;
-    ruleset = ruleset.add_rule(PathBeneath::new(tree, AccessFs::MakeSock)).map_err(io::Error::other)?;
     let ruleset: Option<OwnedFd> = ruleset.into();
     let ruleset = ruleset.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     Ok(Rules { ruleset, granted })
@@ -108,7 +104,7 @@ mod tests {
             fs::create_dir_all(base.join(folder)).unwrap();
         }
         let tree = base.join("a/tree");
-        let rules = rules(&tree, std::slice::from_ref(&tree), []).unwrap();
+        let rules = rules(std::slice::from_ref(&tree), []).unwrap();
         for granted in ["a/beside", "b"] {
             assert!(rules.granted.contains_key(&base.join(granted)), "{granted}");
         }

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::keeper;
 use crate::Exit;
 
 /// How long a process that ended may stay uncollected before its status counts as unknown.
@@ -106,6 +107,23 @@ pub(crate) fn raw_pid(pid: u32) -> Result<Pid, Errno> {
 
 pub(crate) fn stat(pid: u32) -> Result<Stat, ProcError> {
     Stat::from_read(fs::File::open(format!("/proc/{pid}/stat"))?)
+}
+
+/// True for a process below the keeper. The supervisor has other children, which it works with.
+pub(crate) fn is_in_tree(pid: u32) -> bool {
+    let own = std::process::id();
+    let mut above = pid;
+    // As many steps as anybody's tree is deep.
+    for _ in 0..1000 {
+        match stat(above).map(|stat| (u32::try_from(stat.ppid), stat.comm)) {
+            Ok((Ok(parent), comm)) if parent == own => {
+                return above != pid && comm.as_bytes() == keeper::NAME.to_bytes();
+            }
+            Ok((Ok(parent), _)) if parent > 1 => above = parent,
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// From a wait status.

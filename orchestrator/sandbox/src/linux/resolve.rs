@@ -234,6 +234,8 @@ pub(crate) fn resolve_within(
     let base = if dirfd == libc::AT_FDCWD { task.cwd()? } else { task.descriptor(dirfd)? };
     let path = OsStr::from_bytes(path);
     let open = OFlags::PATH | OFlags::CLOEXEC;
+    // Doors would open to the broker that are closed to the caller.
+    let flags = flags | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(&base, path, open, Mode::empty(), flags) {
         Ok(fd) => object(fd),
         Err(Errno::NOENT) => {
@@ -384,10 +386,22 @@ impl Walk {
         }
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         match rustix::fs::openat2(here, name, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
-            Err(Errno::LOOP) => Ok(Link::Door(step(here, name, OFlags::empty())?)),
+            Err(Errno::LOOP) if self.may_pass(here)? => Ok(Link::Door(step(here, name, OFlags::empty())?)),
+            Err(Errno::LOOP) => Err(Errno::ACCESS),
             _ => Ok(Link::Text(link_text(here, name)?)),
         }
     }
+
+    /// True if the doors in this folder of /proc are open to the caller: the broker could pass through all of them.
+    fn may_pass(&self, here: &OwnedFd) -> Result<bool, Errno> {
+        Ok(owner_in_proc(here)?.is_some_and(|pid| self.task.is_kin(pid)))
+    }
+}
+
+/// The process that a folder or file in /proc is about.
+pub(crate) fn owner_in_proc(fd: &OwnedFd) -> Result<Option<u32>, Errno> {
+    let name = PathBuf::from(handle::name(fd)?);
+    Ok(name.iter().find_map(|part| part.to_str()?.parse().ok()))
 }
 
 fn named(parent: OwnedFd, name: &OsStr, found: Option<Found>) -> Result<Object, Errno> {

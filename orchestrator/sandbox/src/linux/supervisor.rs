@@ -40,7 +40,7 @@ pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<E
     denied.extend(aliases.iter().map(|alias| alias.mounted_at.clone()));
     let exempt = exempt_folders(jail, &denied);
     let spares = jail.spares.as_deref().map(Spares::make).unwrap_or_default();
-    let rules = landlock::rules(&jail.root, &denied, exempt.iter().chain(spares.left().iter()))
+    let rules = landlock::rules(&denied, exempt.iter().chain(spares.left().iter()))
         .map_err(prepare("making the Landlock rules"))?;
     let zones = Zones::new(jail, aliases, rules.granted, exempt);
     let broker = Broker::new(zones, spares, guard);

@@ -15,7 +15,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-use super::process::raw_pid;
+use super::process::{is_in_tree, raw_pid};
 
 const PAGE: u64 = 4096;
 
@@ -34,11 +34,16 @@ pub(crate) struct Rights {
 }
 
 impl Task {
-    /// A C string from the caller's memory, read once.
+    /// A path from the caller's memory, read once.
     pub(crate) fn read_path(self, address: u64) -> Result<Vec<u8>, Errno> {
+        self.read_text(address, libc::PATH_MAX as usize - 1)
+    }
+
+    /// A C string of at most so many bytes from the caller's memory, read once.
+    pub(crate) fn read_text(self, address: u64, most: usize) -> Result<Vec<u8>, Errno> {
         let mut path = Vec::new();
         let mut at = address;
-        while path.len() < libc::PATH_MAX as usize {
+        while path.len() <= most {
             // Few are longer.
             let mut chunk = [0_u8; 256];
             // Never beyond the page: what follows need not be mapped.
@@ -46,12 +51,21 @@ impl Task {
             let length = self.read(at, &mut chunk[..room])?;
             if let Some(end) = chunk[..length].iter().position(|byte| *byte == 0) {
                 path.extend_from_slice(&chunk[..end]);
-                return if path.len() < libc::PATH_MAX as usize { Ok(path) } else { Err(Errno::NAMETOOLONG) };
+                return if path.len() <= most { Ok(path) } else { Err(Errno::NAMETOOLONG) };
             }
             path.extend_from_slice(&chunk[..length]);
             at += length as u64;
         }
         Err(Errno::NAMETOOLONG)
+    }
+
+    /// Exactly so many bytes from the caller's memory, read once.
+    pub(crate) fn read_bytes(self, address: u64, length: u64) -> Result<Vec<u8>, Errno> {
+        let mut bytes = vec![0; usize::try_from(length).map_err(|_too_many| Errno::INVAL)?];
+        if !bytes.is_empty() && self.read(address, &mut bytes)? != bytes.len() {
+            return Err(Errno::FAULT);
+        }
+        Ok(bytes)
     }
 
     /// `COUNT` numbers from the caller's memory, read once.
@@ -173,6 +187,11 @@ impl Task {
         field(&status, "Tgid").and_then(|number| number.parse().ok()).ok_or(Errno::SRCH)
     }
 
+    /// True for the caller's own process and those of its tree.
+    pub(crate) fn is_kin(self, pid: u32) -> bool {
+        self.process() == Ok(pid) || is_in_tree(pid)
+    }
+
     /// Writes one line to the caller's standard error, if that is possible at once.
     ///
     /// The descriptor itself is borrowed instead of opening the file it names: a file that the caller can only read
@@ -197,8 +216,13 @@ impl Task {
     }
 
     fn standard_error(self) -> Option<OwnedFd> {
-        let handle = pidfd_open(raw_pid(self.process().ok()?).ok()?, PidfdFlags::empty()).ok()?;
-        pidfd_getfd(handle, 2, PidfdGetfdFlags::empty()).ok()
+        self.borrow(libc::STDERR_FILENO).ok()
+    }
+
+    /// The caller's descriptor itself, not only what it refers to.
+    pub(crate) fn borrow(self, fd: i32) -> Result<OwnedFd, Errno> {
+        let handle = pidfd_open(raw_pid(self.process()?)?, PidfdFlags::empty())?;
+        pidfd_getfd(handle, fd, PidfdGetfdFlags::empty())
     }
 }
 

@@ -141,6 +141,8 @@ fn the_tree_cannot_reach_its_keeper_and_supervisor() {
     let world = World::new(User::Myself);
     let script = "
 from kernel import *
+import resource
+resource.prlimit(os.getpid(), resource.RLIMIT_CORE, (0, 0))
 keeper = os.getppid()
 supervisor = int([l for l in open('/proc/%d/status' % keeper) if l.startswith('PPid')][0].split()[1])
 for pid in keeper, supervisor:
@@ -148,6 +150,7 @@ for pid in keeper, supervisor:
         ('signal', lambda: os.kill(pid, 9)),
         ('memory', lambda: open('/proc/%d/mem' % pid, 'r+b')),
         ('ptrace', lambda: call('ptrace', 16, pid, 0, 0)),
+        ('limits', lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, 0))),
         ('descriptor', lambda: call(438, os.pidfd_open(pid), 0, 0)),
     ]:
         try: attempt(); print(name, 'worked')

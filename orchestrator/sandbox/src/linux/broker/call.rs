@@ -12,6 +12,21 @@ pub(crate) struct At {
     pub(crate) path: u64,
 }
 
+/// Whose attribute it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Owner {
+    Named(At),
+    /// A link itself, if it is one.
+    NamedLink(At),
+    Open(i32),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AttributeChange {
+    Set { value: u64, size: u64, flags: u32 },
+    Remove,
+}
+
 /// A notified call. Old calls and their newer forms are one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Call {
@@ -66,6 +81,18 @@ pub(crate) enum Call {
         fd: i32,
         mode: u32,
     },
+    /// An extended attribute, set or removed.
+    Attribute {
+        of: Owner,
+        name: u64,
+        change: AttributeChange,
+    },
+    /// A socket gets a name.
+    Bind {
+        socket: i32,
+        address: u64,
+        length: u64,
+    },
     Umask {
         mask: u32,
     },
@@ -73,6 +100,11 @@ pub(crate) enum Call {
     Folder,
     /// Another user, group or list of groups.
     Rights,
+    /// Limits of a process, new ones if `new` is not null.
+    Limits {
+        pid: u32,
+        new: u64,
+    },
     /// A program was loaded and takes its first steps.
     Begin,
     /// A program starts. Both are addresses.
@@ -112,6 +144,15 @@ impl Call {
             libc::SYS_fchmod => Self::Fchmod { fd: int(a[0]), mode: uint(a[1]) },
             libc::SYS_fchmodat => Self::Chmod { at: at(0), mode: uint(a[2]), flags: 0 },
             SYS_FCHMODAT2 => Self::Chmod { at: at(0), mode: uint(a[2]), flags: int(a[3]) },
+            libc::SYS_setxattr | libc::SYS_lsetxattr | libc::SYS_fsetxattr => {
+                let change = AttributeChange::Set { value: a[2], size: a[3], flags: uint(a[4]) };
+                Self::Attribute { of: Self::owner(request), name: a[1], change }
+            }
+            libc::SYS_removexattr | libc::SYS_lremovexattr | libc::SYS_fremovexattr => {
+                let change = AttributeChange::Remove;
+                Self::Attribute { of: Self::owner(request), name: a[1], change }
+            }
+            libc::SYS_bind => Self::Bind { socket: int(a[0]), address: a[1], length: a[2] },
             libc::SYS_umask => Self::Umask { mask: uint(a[0]) },
             libc::SYS_chdir | libc::SYS_fchdir => Self::Folder,
             libc::SYS_setuid
@@ -123,6 +164,7 @@ impl Call {
             | libc::SYS_setfsuid
             | libc::SYS_setfsgid
             | libc::SYS_setgroups => Self::Rights,
+            libc::SYS_prlimit64 => Self::Limits { pid: uint(a[0]), new: a[2] },
             libc::SYS_execve => Self::Exec { path: a[0], args: a[1] },
             libc::SYS_execveat => Self::Exec { path: a[1], args: a[2] },
             #[cfg(target_arch = "aarch64")]
@@ -132,6 +174,15 @@ impl Call {
             #[cfg(not(target_arch = "x86_64"))]
             _ => return None,
         })
+    }
+
+    fn owner(request: &Request) -> Owner {
+        let at = At { dirfd: libc::AT_FDCWD, path: request.args[0] };
+        match request.call {
+            libc::SYS_fsetxattr | libc::SYS_fremovexattr => Owner::Open(int(request.args[0])),
+            libc::SYS_lsetxattr | libc::SYS_lremovexattr => Owner::NamedLink(at),
+            _ => Owner::Named(at),
+        }
     }
 
     /// The calls from before every path had a folder descriptor.

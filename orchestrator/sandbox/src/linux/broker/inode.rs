@@ -1,19 +1,23 @@
-//! Changes to a file that need no descriptor: its length and its mode.
+//! Changes to a file that need no descriptor: its length, its mode and its attributes.
 //!
-//! Always performed here, also outside the tree: Landlock does not see modes, and older kernels' Landlock does not see
-//! lengths, so letting the kernel look the name up again would open a race.
+//! Always performed here, also outside the tree: Landlock does not see modes and attributes, and older kernels' Landlock
+//! does not see lengths, so letting the kernel look the name up again would open a race.
 
 use std::path::Path;
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::Answer;
-use super::call::At;
+use super::call::{At, AttributeChange, Owner};
 use super::session::Session;
 use crate::Action;
 use crate::linux::handle;
 use crate::linux::resolve::{self, Found, Last, Object};
+
+/// The kernel's limits.
+const ATTRIBUTE_NAME_MOST: usize = 255;
+const ATTRIBUTE_MOST: u64 = 64 << 10;
 
 impl Session<'_> {
     pub(super) fn truncate(&self, at: At, length: i64) -> Result<Answer, Errno> {
@@ -52,6 +56,44 @@ impl Session<'_> {
             return Err(Errno::OPNOTSUPP);
         }
         handle::chmod(&found.fd, Mode::from_raw_mode(mode & 0o7777))?;
+        Ok(Answer::Done)
+    }
+
+    /// Access lists are judged as modes are. Other attributes are neither content nor kept by git.
+    pub(super) fn attribute(&self, of: Owner, name: u64, change: AttributeChange) -> Result<Answer, Errno> {
+        let name = self.task.read_text(name, ATTRIBUTE_NAME_MOST).map_err(|errno| match errno {
+            Errno::NAMETOOLONG => Errno::RANGE,
+            errno => errno,
+        })?;
+        let value = match change {
+            AttributeChange::Set { size, .. } if size > ATTRIBUTE_MOST => return Err(Errno::TOOBIG),
+            AttributeChange::Set { value, size, .. } => self.task.read_bytes(value, size)?,
+            AttributeChange::Remove => Vec::new(),
+        };
+        let object = match of {
+            Owner::Named(at) => self.object(&self.read(at)?, Last::Follow)?,
+            Owner::NamedLink(at) => self.object(&self.read(at)?, Last::Keep)?,
+            Owner::Open(fd) => self.unaliased(resolve::descriptor(self.task, fd)?),
+        };
+        let found = if name.starts_with(b"system.") {
+            self.may_change(&object, Action::Chmod)?
+        } else {
+            self.permit(Action::Chmod, &[], false)?;
+            match &object {
+                Object::Named(place) => place.found.as_ref().ok_or(Errno::NOENT)?,
+                Object::Nameless(found) => found,
+            }
+        };
+        if found.kind() == FileType::Symlink {
+            return Err(Errno::PERM);
+        }
+        match change {
+            AttributeChange::Set { flags, .. } => {
+                let flags = XattrFlags::from_bits(flags).ok_or(Errno::INVAL)?;
+                handle::set_attribute(&found.fd, &name, &value, flags)?;
+            }
+            AttributeChange::Remove => handle::remove_attribute(&found.fd, &name)?,
+        }
         Ok(Answer::Done)
     }
 

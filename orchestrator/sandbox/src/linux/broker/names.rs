@@ -248,6 +248,42 @@ impl Session<'_> {
         Ok(Answer::Done)
     }
 
+    /// A socket's name. In the tree it is a new name like any other, and the broker gives it.
+    pub(super) fn bind(&self, socket: i32, address: u64, length: u64) -> Result<Answer, Errno> {
+        let Some(path) = self.socket_path(address, length)? else { return Ok(Answer::Proceed) };
+        let given = self.given(libc::AT_FDCWD, path);
+        if self.exempt_name(&given).is_some() {
+            return Ok(Answer::Proceed);
+        }
+        let place = self.name(&given, Errno::ADDRINUSE)?.ok_or(Errno::ADDRINUSE)?;
+        match self.may_create(&place) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Answer::Proceed),
+            Err(Errno::EXIST) => return Err(Errno::ADDRINUSE),
+            Err(errno) => return Err(errno),
+        }
+        handle::bind(&self.task.borrow(socket)?, place.parent()?, &place.name())?;
+        if !place.path.parent().is_some_and(hands_down_access) {
+            set_mode(&place, Mode::from_raw_mode(0o777 & !self.rules.umasks.of(self.task)))?;
+        }
+        Ok(Answer::Done)
+    }
+
+    /// The path in a socket's address; none if it has another kind of name. If it is another one when the kernel reads it, that
+    /// still meets Landlock.
+    fn socket_path(&self, address: u64, length: u64) -> Result<Option<Vec<u8>>, Errno> {
+        const FAMILY: usize = size_of::<libc::sa_family_t>();
+        if !(FAMILY as u64 + 1..=size_of::<libc::sockaddr_un>() as u64).contains(&length) {
+            return Ok(None);
+        }
+        let bytes = self.task.read_bytes(address, length)?;
+        let (family, path) = bytes.split_at(FAMILY);
+        let path = path.split(|byte| *byte == 0).next().unwrap_or_default();
+        let is_path = family == libc::sa_family_t::try_from(libc::AF_UNIX).unwrap_or(1).to_ne_bytes()
+            && !path.is_empty();
+        Ok(is_path.then(|| path.to_vec()))
+    }
+
     /// Folders need no lock: they hold nothing by themselves.
     pub(super) fn mkdir(&self, at: At, mode: u32) -> Result<Answer, Errno> {
         let given = self.read(at)?;

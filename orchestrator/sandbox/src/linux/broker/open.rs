@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -358,8 +358,7 @@ impl Session<'_> {
     /// True for a file in /proc that is about no process or about the caller's own. What one may see and change of others
     /// depends on who opens it, and the broker may do everything.
     fn tells_of_itself(&self, found: &Found) -> bool {
-        let name = handle::name(&found.fd).map(PathBuf::from).unwrap_or_default();
-        let process = name.iter().find_map(|part| part.to_str()?.parse::<u32>().ok());
+        let process = resolve::owner_in_proc(&found.fd).ok().flatten();
         process.is_none_or(|pid| self.task.process() == Ok(pid))
     }
 

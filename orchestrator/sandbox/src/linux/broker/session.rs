@@ -120,6 +120,8 @@ impl<'a> Session<'a> {
             Call::Truncate { at, length } => self.truncate(at, length),
             Call::Chmod { at, mode, flags } => self.chmod(at, mode, flags),
             Call::Fchmod { fd, mode } => self.fchmod(fd, mode),
+            Call::Attribute { of, name, change } => self.attribute(of, name, change),
+            Call::Bind { socket, address, length } => self.bind(socket, address, length),
             Call::Umask { mask } => {
                 self.rules.umasks.changes(self.task, mask);
                 Ok(Answer::Proceed)
@@ -132,6 +134,8 @@ impl<'a> Session<'a> {
                 self.rules.callers.rights_change();
                 Ok(Answer::Proceed)
             }
+            Call::Limits { pid, new } if new == 0 || self.task.is_kin(pid) => Ok(Answer::Proceed),
+            Call::Limits { .. } => Err(Errno::PERM),
             Call::Begin => Ok(Answer::Proceed),
             Call::Exec { path, args } => self.exec(path, args),
         }

@@ -25,6 +25,8 @@ const LAST_AUDITED: u32 = 469;
 
 // Calls newer than the `libc` crate's tables. Since Linux 5.1 numbers are the same on every architecture.
 pub(crate) const SYS_FCHMODAT2: c_long = 452;
+const SYS_SETXATTRAT: c_long = 463;
+const SYS_REMOVEXATTRAT: c_long = 466;
 const SYS_OPEN_TREE_ATTR: c_long = 467;
 const SYS_FILE_SETATTR: c_long = 469;
 
@@ -44,6 +46,14 @@ const NAMESPACES: u32 = (libc::CLONE_NEWNS
 /// Requests that change an inode through a descriptor opened for reading: FS_IOC_SETFLAGS, its 32-bit form,
 /// FS_IOC_FSSETXATTR and FS_IOC_ENABLE_VERITY.
 const INODE_REQUESTS: &[u32] = &[0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4080_6685];
+
+/// Requests that make, remove or change a whole subvolume through a descriptor of a folder that was opened for reading. Landlock
+/// does not see them. Of Btrfs: SNAP_CREATE, SUBVOL_CREATE, SNAP_DESTROY and their second versions, and SUBVOL_SETFLAGS.
+const SUBVOLUME_REQUESTS: &[u32] =
+    &[0x5000_9401, 0x5000_940e, 0x5000_940f, 0x5000_9417, 0x5000_9418, 0x5000_943f, 0x4008_941a];
+
+/// Whoever opens a file with a lease waits for its owner, and a descriptor for reading is enough to have one.
+const LEASES: &[u32] = &[libc::F_SETLEASE as u32];
 
 /// Requests that type into the terminal, where a shell outside the tree would read it.
 const TYPING_REQUESTS: &[u32] = &[0x5412, 0x541c];
@@ -112,6 +122,17 @@ const COMMON: &[Rule] = &[
     notify(libc::SYS_fchmod),
     notify(libc::SYS_fchmodat),
     notify(SYS_FCHMODAT2),
+    // Access lists are modes, and more.
+    notify(libc::SYS_setxattr),
+    notify(libc::SYS_lsetxattr),
+    notify(libc::SYS_fsetxattr),
+    notify(libc::SYS_removexattr),
+    notify(libc::SYS_lremovexattr),
+    notify(libc::SYS_fremovexattr),
+    absent(SYS_SETXATTRAT),
+    absent(SYS_REMOVEXATTRAT),
+    // Makes a name for a socket.
+    notify(libc::SYS_bind),
     notify(libc::SYS_umask),
     // Where relative names begin.
     notify(libc::SYS_chdir),
@@ -179,8 +200,18 @@ const COMMON: &[Rule] = &[
         call: libc::SYS_ioctl,
         cases: &[
             (When::OneOf { argument: 1, values: INODE_REQUESTS }, Verdict::Errno(libc::EOPNOTSUPP)),
+            (When::OneOf { argument: 1, values: SUBVOLUME_REQUESTS }, Verdict::Errno(libc::EOPNOTSUPP)),
             (When::OneOf { argument: 1, values: TYPING_REQUESTS }, Verdict::Errno(libc::EIO)),
         ],
+    },
+    Rule {
+        call: libc::SYS_fcntl,
+        cases: &[(When::OneOf { argument: 1, values: LEASES }, Verdict::Errno(libc::EINVAL))],
+    },
+    // The limits of another process can be its end.
+    Rule {
+        call: libc::SYS_prlimit64,
+        cases: &[(When::AnyBit { argument: 0, bits: u32::MAX }, Verdict::Notify)],
     },
     // Pretended: a process that cannot be dumped cannot be read by an ordinary user's supervisor either.
     Rule {
@@ -325,12 +356,16 @@ mod tests {
         assert_eq!(answer(libc::SYS_clone, first(libc::CLONE_NEWUSER as u32)), errno(libc::EPERM));
         assert_eq!(answer(libc::SYS_prctl, first(libc::PR_SET_DUMPABLE as u32)), errno(0));
         assert_eq!(answer(libc::SYS_prctl, first(libc::PR_SET_NAME as u32)), ALLOW);
-        for request in INODE_REQUESTS {
+        for request in INODE_REQUESTS.iter().chain(SUBVOLUME_REQUESTS) {
             assert_eq!(answer(libc::SYS_ioctl, [3, *request, 0, 0, 0, 0]), errno(libc::EOPNOTSUPP));
         }
         for request in TYPING_REQUESTS {
             assert_eq!(answer(libc::SYS_ioctl, [3, *request, 0, 0, 0, 0]), errno(libc::EIO));
         }
+        assert_eq!(answer(libc::SYS_fcntl, [3, LEASES[0], 0, 0, 0, 0]), errno(libc::EINVAL));
+        assert_eq!(answer(libc::SYS_fcntl, [3, libc::F_SETFL as u32, 0, 0, 0, 0]), ALLOW);
+        assert_eq!(answer(libc::SYS_prlimit64, first(0)), ALLOW);
+        assert_eq!(answer(libc::SYS_prlimit64, first(1)), NOTIFY);
         assert_eq!(answer(libc::SYS_ioctl, [3, libc::TIOCGWINSZ as u32, 0, 0, 0, 0]), ALLOW);
         assert_eq!(answer(libc::SYS_write, first(1)), ALLOW);
     }

@@ -5,6 +5,9 @@ use super::{Attack, Class, python};
 /// Somebody outside who does what his memory says.
 const SCRIBE: &str = "python3 $PYTHONPATH/scribe.py & while ! test -s $OUT/scribe; do sleep 0.01; done";
 
+/// A shell outside that does what comes through a pipe.
+const SHELL: &str = "sleep 5 | sh & echo $! > $OUT/victim";
+
 #[rustfmt::skip]
 pub(super) const PYTHON: &[(Class, &[Attack])] = &[
     (Class::Writing, &[
@@ -40,6 +43,17 @@ pub(super) const PYTHON: &[(Class, &[Attack])] = &[
     (Class::Aliases, &[
         python("linkat of a descriptor in /proc", "fd = os.open('sub/held.txt', os.O_RDONLY); call('linkat', AT_FDCWD, b'/proc/self/fd/%d' % fd, AT_FDCWD, b'h', 0x400); open('h', 'w')"),
         python("linkat of an empty path", "fd = os.open('sub/held.txt', os.O_RDONLY); call('linkat', fd, b'', AT_FDCWD, b'h', 0x1000); open('h', 'w')"),
+    ]),
+    (Class::Aliases, &[
+        python("a shell outside, through its input", "typed(openat2('/proc/%s/fd/0' % victim(), os.O_WRONLY))").after(SHELL),
+        python("a shell outside, as the first write", "typed(os.open('/proc/%s/fd/0' % victim(), os.O_WRONLY))").after(SHELL),
+        python("a shell outside, by its thread", "typed(openat2('/proc/%s/task/%s/fd/0' % (victim(), victim()), os.O_WRONLY))").after(SHELL),
+        python("a shell outside, without crossing a mount", "typed(openat2('%s/fd/0' % victim(), os.O_WRONLY, 0, os.open('/proc', os.O_PATH)))").after(SHELL),
+    ]),
+    (Class::Names, &[
+        python("access list", "os.setxattr('sub/held.txt', 'system.posix_acl_access', ACL)"),
+        python("access list of a descriptor", "os.setxattr(os.open('sub/held.txt', os.O_RDONLY), 'system.posix_acl_access', ACL)"),
+        python("access list through a link", "os.symlink('sub/held.txt', 'l'); os.setxattr('l', 'system.posix_acl_access', ACL)"),
     ]),
     (Class::Interfaces, &[
         python("creat", "call('creat', b'sub/held.txt', 0o644)"),

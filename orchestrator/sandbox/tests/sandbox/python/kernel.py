@@ -3,6 +3,7 @@
 import ctypes
 import os
 import struct
+import time
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -148,3 +149,19 @@ def race_of_text(safe, strike):
         ctypes.memmove(text, bad, 200)
 
     race(1.0, swap, lambda: strike(text))
+
+
+# Access for everybody and the right to run it for the owner: another mode.
+ACL = struct.pack('<I' + 3 * 'HHI', 2, 0x01, 7, 0xffffffff, 0x04, 4, 0xffffffff, 0x20, 4, 0xffffffff)
+
+
+def victim():
+    return open(OUT + '/victim').read().strip()
+
+
+def typed(terminal):
+    os.write(terminal, b'echo x > sub/held.txt; echo > $OUT/typed\n')
+    for _ in range(100):
+        if os.path.exists(OUT + '/typed'):
+            break
+        time.sleep(0.02)
