@@ -106,7 +106,11 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
             let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
             let _watch =
                 owner.as_ref().map(|_| OwnerWatch::start(&party.owner, Some(desk.socket()))).transpose()?;
-            let exempt = looking.and_then(|looking| looking.join().ok()).unwrap_or_default();
+            let mut exempt = looking.and_then(|looking| looking.join().ok()).unwrap_or_default();
+            exempt.retain(|folder| {
+                let name = folder.strip_prefix(scope.root()).unwrap_or(folder);
+                !guard.is_held_by_others(name, true)
+            });
             run_enforced(args, context, &jail(&scope, exempt), &desk, &guard)
         }
         Err(_) => {

@@ -57,9 +57,9 @@ pub(crate) fn path_of(scope: &Scope, key: &Key) -> PathBuf {
     scope.root().join(key.as_path())
 }
 
-/// What cannot be found out counts as closed: without the kernel tier there is nothing to wait for.
+/// What cannot be found out counts as open.
 fn is_open(path: &Path) -> bool {
-    has_writers(path).unwrap_or(false)
+    has_writers(path).unwrap_or(true)
 }
 
 fn still_open(key: &Key, writers: &[Writer]) -> CliError {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use serde_json::json;
 use super::drain::{outlive_the_dead, path_of};
 use super::git_locks::GitLocks;
 use super::ignored::Ignored;
+use super::others::Others;
 use super::refusals::{Refusals, Refused};
 use super::turns::{Turns, command_line};
 use crate::error::CliError;
@@ -41,6 +42,7 @@ pub(crate) struct StoreGuard {
     ttl: Duration,
     unlocked: Unlocked,
     ignored: Arc<Ignored>,
+    head: PathBuf,
     turns: Turns,
     git_locks: GitLocks,
     desk: Mutex<Books>,
@@ -56,6 +58,7 @@ struct Books {
     /// Files that are just being handed on: nobody opens them any more.
     leaving: HashSet<Key>,
     refusals: Refusals,
+    others: Option<Others>,
 }
 
 /// What is known about a file.
@@ -83,6 +86,7 @@ impl StoreGuard {
             watched: -1,
             leaving: HashSet::new(),
             refusals: Refusals::default(),
+            others: None,
         };
         Ok(Self {
             scope: scope.clone(),
@@ -90,6 +94,7 @@ impl StoreGuard {
             ttl: settings.lock.ttl,
             unlocked: settings.enforcement.unlocked,
             ignored,
+            head: super::head(scope),
             turns,
             git_locks: GitLocks::open(scope)?,
             desk: Mutex::new(books),
@@ -248,6 +253,14 @@ impl StoreGuard {
         is_same && !self.turns.is_announced(pid)
     }
 
+    /// True if another agent holds the file, or something in the folder. What cannot be found out counts as held.
+    pub(crate) fn is_held_by_others(&self, path: &Path, is_folder: bool) -> bool {
+        let Ok(mut books) = self.desk.lock() else { return true };
+        let agent = &self.party.agent;
+        let wants = wants_of(&key(path), is_folder);
+        books.others(agent).is_none_or(|others| wants.iter().any(|want| others.hold(agent, want)))
+    }
+
     /// An agent that holds the whole tree may move it.
     fn holds_everything(&self, books: &mut Books) -> bool {
         let locks = books.store.locks().unwrap_or_default();
@@ -258,6 +271,17 @@ impl StoreGuard {
 }
 
 impl Books {
+    /// What other agents hold; none if that cannot be found out.
+    fn others(&mut self, agent: &AgentId) -> Option<&Others> {
+        let version = self.store.data_version().ok()?;
+        if self.others.as_ref().is_none_or(|others| others.version != version) {
+            let mut locks = self.store.locks().ok()?;
+            locks.retain(|lock| lock.agent != *agent);
+            self.others = Some(Others::new(version, locks));
+        }
+        self.others.as_ref()
+    }
+
     /// Files that the tree may have open for writing.
     fn opened(&self) -> impl Iterator<Item = &Key> {
         self.files.iter().filter(|(_, file)| file.is_opened).map(|(key, _)| key)
@@ -277,6 +301,18 @@ impl Books {
         self.refusals.add(refused, message.to_owned(), version, Instant::now());
     }
 
+    /// What is open in a folder stays open under its new name.
+    fn folder_moves(&mut self, from: &Key, to: &Key) {
+        let below =
+            |key: &Key| key.as_path().strip_prefix(from.as_path()).map(|rest| to.as_path().join(rest)).ok();
+        let moving: Vec<(Key, PathBuf)> =
+            self.files.keys().filter_map(|old| Some((old.clone(), below(old)?))).collect();
+        for (old, new) in moving {
+            let Some(known) = self.files.remove(&old) else { continue };
+            self.files.insert(key(&new), Known { held_at: None, ..known });
+        }
+    }
+
     /// The agent got `keys` when the store had this version.
     fn note_grant(
         &mut self,
@@ -286,6 +322,9 @@ impl Books {
         version: i64,
     ) -> Result<(), StoreError> {
         if attempt.is_folder {
+            if let (Action::Rename, [from, to]) = (attempt.action, keys.as_slice()) {
+                self.folder_moves(from, to);
+            }
             return Ok(());
         }
         if let (Action::Rename, [from, _]) = (attempt.action, keys.as_slice())
@@ -330,18 +369,18 @@ impl Guard for StoreGuard {
         ruling
     }
 
+    /// What git ignores, unless somebody else has locked it: agents can change what git ignores.
     fn is_exempt(&self, path: &Path) -> bool {
-        self.ignored.contains(path)
+        self.ignored.contains(path) && !self.is_held_by_others(path, false)
     }
 
     fn is_exempt_folder(&self, path: &Path) -> bool {
-        self.ignored.would_contain_folder(path)
+        self.ignored.would_contain_folder(path) && !self.is_held_by_others(path, true)
     }
 
     /// Whoever holds the whole tree may move it, and `HEAD` with it.
     fn unlocks(&self, path: &Path) -> bool {
-        let is_head = path == self.scope.git_dir().join("HEAD");
-        is_head && self.desk.lock().is_ok_and(|mut books| self.holds_everything(&mut books))
+        path == self.head && self.desk.lock().is_ok_and(|mut books| self.holds_everything(&mut books))
     }
 
     fn judge_start(&self, start: &Start<'_>) -> Ruling {

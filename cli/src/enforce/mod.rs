@@ -4,6 +4,7 @@ mod drain;
 pub(crate) mod git_locks;
 mod guard;
 mod ignored;
+mod others;
 mod refusals;
 mod turns;
 
@@ -15,21 +16,67 @@ pub(crate) use turns::{
     Announcement, TurnRules, Turns, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
 };
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mala_agents::{Client, install};
 use mala_core::Scope;
 use mala_sandbox::Jail;
+use walkdir::WalkDir;
+
+/// Files and folders of a repository that tell git what to run, or where to find them.
+const RULING: [&str; 6] = ["hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"];
+const CGROUPS: &str = "/sys/fs/cgroup";
+/// So deep lie submodules of submodules.
+const DEEPEST: usize = 12;
+
+/// The repository, with its worktrees and submodules: git looks into them all, also for people who only ask it for the
+/// state of this one.
+fn repositories(scope: &Scope) -> Vec<PathBuf> {
+    let git_dir = scope.git_dir();
+    let is_repository = |folder: &Path| folder.join("HEAD").is_file();
+    let inside = ["worktrees", "modules"].map(|name| git_dir.join(name));
+    let found = inside.into_iter().filter(|folder| folder.is_dir()).flat_map(|folder| {
+        let below = WalkDir::new(folder).max_depth(DEEPEST).into_iter();
+        // What a repository keeps by the thousand is in these.
+        let is_of_interest = |entry: &walkdir::DirEntry| {
+            entry.file_type().is_dir()
+                && !matches!(entry.file_name().to_str(), Some("objects" | "refs" | "logs" | "hooks"))
+        };
+        below.filter_entry(is_of_interest).flatten().map(walkdir::DirEntry::into_path)
+    });
+    let own = found.filter(|folder| is_repository(folder));
+    std::iter::once(git_dir.to_path_buf()).chain(own).collect()
+}
+
+/// What says which branch the checkout is on.
+pub(crate) fn head(scope: &Scope) -> PathBuf {
+    let dot_git = scope.root().join(".git");
+    // A linked worktree has a file there that tells where the folder is.
+    let elsewhere = std::fs::read_to_string(&dot_git).ok().and_then(|text| {
+        let folder = text.strip_prefix("gitdir: ")?.trim_end_matches('\n');
+        scope.root().join(folder).canonicalize().ok()
+    });
+    elsewhere.as_deref().unwrap_or(scope.git_dir()).join("HEAD")
+}
 
 /// What an agent's tree is kept in: the checkout, with everything that could turn others against it out of reach, and
 /// `exempt` folders where it does what it likes.
 pub(crate) fn jail(scope: &Scope, mut exempt: Vec<PathBuf>) -> Jail {
     let git_dir = scope.git_dir().to_path_buf();
-    let names = ["hooks", "config", "config.worktree", "info/attributes", "HEAD"];
     // Whoever could write these would be without hooks from then on, also where no kernel watches.
     let hooks = Client::ALL.into_iter().flat_map(install::files).map(|name| scope.root().join(name));
-    let protected =
-        names.iter().map(|name| git_dir.join(name)).chain([scope.state_dir()]).chain(hooks).collect();
+    let repositories = repositories(scope);
+    // In a submodule it mostly says no branch, so commits move it.
+    let heads = repositories.iter().filter(|folder| !folder.starts_with(git_dir.join("modules")));
+    let mut protected: Vec<PathBuf> = repositories
+        .iter()
+        .flat_map(|repository| RULING.map(|name| repository.join(name)))
+        .chain(heads.map(|repository| repository.join("HEAD")))
+        .chain([scope.state_dir()])
+        .chain(hooks)
+        .collect();
+    // Whoever owns a folder there can move any process of the user's, stop it and end it.
+    protected.extend(Some(PathBuf::from(CGROUPS)).filter(|folder| folder.is_dir()));
     // What is in there has its name from its content, and is nobody's.
     exempt.push(git_dir.join("objects"));
     let spares = Some(spares(scope));

@@ -338,6 +338,89 @@ fn whatever_is_opened_for_an_agent_the_locks_on_the_store_stay() {
 }
 
 #[test]
+fn what_tells_git_what_to_run_is_out_of_reach_in_all_its_repositories() {
+    let world = world();
+    let lib = world.base().join("lib");
+    world.git(&["init", "-q", lib.to_str().unwrap()]);
+    world.git(&["-C", lib.to_str().unwrap(), "commit", "-q", "--allow-empty", "-m", "first"]);
+    let add =
+        ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib.to_str().unwrap(), "lib"];
+    world.git(&add);
+    world.git(&["commit", "-q", "-m", "module"]);
+    let beside = world.base().join("beside");
+    world.git(&["worktree", "add", "-q", beside.to_str().unwrap(), "-b", "beside"]);
+    for place in [
+        "commondir",
+        "worktrees/beside/commondir",
+        "worktrees/beside/gitdir",
+        "worktrees/beside/HEAD",
+        "worktrees/beside/config.worktree",
+        "modules/lib/config",
+        "modules/lib/hooks/post-checkout",
+        "modules/lib/commondir",
+    ] {
+        let place = format!(".git/{place}");
+        let before = read(&world, &place);
+        let answer = exec(&world, "me", &format!("echo evil >> {place}"));
+        assert_ne!(answer.code, 0, "{place}: {answer:?}");
+        let answer = exec(&world, "me", &format!("echo evil > /tmp/evil-$$ && mv /tmp/evil-$$ {place}"));
+        assert_ne!(answer.code, 0, "{place}: {answer:?}");
+        assert_eq!(read(&world, &place), before, "{place}");
+    }
+    let names = ["AUTHOR", "COMMITTER"].map(|who| format!("GIT_{who}_NAME=a GIT_{who}_EMAIL=a@b"));
+    let commit = format!(
+        "cd lib && {} git commit -q --allow-empty -m inside && git log -1 --format=%s",
+        names.join(" ")
+    );
+    world.git(&["-C", world.root().join("lib").to_str().unwrap(), "checkout", "-q", "--detach"]);
+    let answer = exec(&world, "me", &commit);
+    assert_eq!(answer.out, "inside\n", "work in a submodule goes on: {answer:?}");
+}
+
+#[test]
+fn what_is_held_does_not_become_free_by_being_ignored() {
+    let world = world();
+    world.write("new/theirs.txt", "theirs\n");
+    world.git(&["add", "held.txt"]);
+    done(&world, "lock acquire new/theirs.txt --agent other");
+    let attempts = [
+        "git rm -q --cached held.txt; mkdir -p .git/info; echo held.txt >> .git/info/exclude",
+        "echo theirs.txt > new/.gitignore; echo x > free.txt",
+        "echo new/ > .gitignore; echo x > free.txt",
+    ];
+    for attempt in attempts {
+        // In the same session, and in a later one.
+        for script in [
+            &format!("{attempt}; echo x > held.txt; echo x > new/theirs.txt"),
+            "echo x > held.txt; echo x > new/theirs.txt",
+        ] {
+            let answer = exec(&world, "me", script);
+            let now = [read(&world, "held.txt"), read(&world, "new/theirs.txt")];
+            assert_eq!(now, ["theirs\n", "theirs\n"], "{script}: {answer:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_not_handed_on_under_a_new_name_or_unreadable() {
+    let world = world();
+    world.write("folder/file", "");
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "folder"]);
+    for (script, file) in [
+        ("exec 3>>free.txt; chmod 200 free.txt; mala lock release free.txt", "free.txt"),
+        ("exec 3>>folder/file; mv folder moved; mala lock release --all", "moved/file"),
+    ] {
+        let script = script.replace("mala", MALA);
+        let mut agent =
+            mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", &format!("{script}; echo $?")]);
+        let out = agent.stderr(Stdio::piped()).output().unwrap();
+        assert!(out.stdout.starts_with(b"1\n"), "{file}: {out:?}");
+        assert!(String::from_utf8_lossy(&out.stderr).contains("still open for writing"), "{file}: {out:?}");
+    }
+}
+
+#[test]
 fn to_delete_what_is_not_there_takes_no_lock() {
     let world = world();
     let unlink = "python3 -c 'import os; os.unlink(\"nothing.txt\")'";

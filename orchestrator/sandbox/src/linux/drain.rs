@@ -20,7 +20,7 @@ const F_SETSIG: libc::c_int = 10;
 /// there or is no regular file.
 ///
 /// The kernel itself is asked, by placing a read lease for a moment: it counts every descriptor, also those in flight
-/// between processes. Where it cannot be asked (file systems without leases, files of other users, files that
+/// between processes. Where it cannot be asked (file systems without leases, files of other users or that cannot be read, files that
 /// this process has open for writing itself) or does not know (mappings on overlayfs, which belong to the file below),
 /// the answer is what [`writers`] finds.
 pub fn has_writers(path: &Path) -> io::Result<bool> {
@@ -33,9 +33,12 @@ pub fn has_writers(path: &Path) -> io::Result<bool> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(false);
     }
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-    let file = File::from(handle::reopen(&opened, flags, Mode::empty())?);
     let found = || !writers_of(path, (stat.st_dev, stat.st_ino)).is_empty();
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = match handle::reopen(&opened, flags, Mode::empty()) {
+        Err(Errno::ACCESS) => return Ok(found()),
+        file => File::from(file?),
+    };
     match lease(&file) {
         // Closing the file gives the lease back.
         Ok(()) => Ok(is_overlay(&file) && found()),
