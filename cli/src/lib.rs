@@ -62,6 +62,7 @@ pub fn main() -> ExitCode {
         // Signals are for the command it runs. Before any thread is there that would be ended by them.
         mala_sandbox::take_signals();
     }
+    mala_sandbox::expect_children();
     mala_sandbox::keep_sqlite_locks();
     // Clients go on if their hook fails in any way but this one.
     let failure = if matches!(cli.command, Command::Hook(_)) { Some(commands::hook::DENIED) } else { None };

@@ -8,7 +8,7 @@ mod call;
 mod rules;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(crate) use call::Call;
 
@@ -39,6 +39,14 @@ pub fn objection(args: &[OsString], exists: impl Fn(&Path) -> bool) -> Option<Ob
 pub fn objections(args: &[OsString], exists: impl Fn(&Path) -> bool) -> Vec<Objection> {
     let args: Vec<&str> = args.iter().skip(1).map(|arg| arg.to_str().unwrap_or("?")).collect();
     Call::read(&args).map(|call| rules::judge(&call, &exists)).unwrap_or_default()
+}
+
+/// The folder that git would look for a repository from, as `args`, `git` itself first, change it when git is started in
+/// `here`. None if they name the repository itself.
+pub fn start_folder(args: &[OsString], here: &Path) -> Option<PathBuf> {
+    let args: Vec<&str> = args.iter().skip(1).map(|arg| arg.to_str().unwrap_or("?")).collect();
+    let call = Call::read(&args)?;
+    (!call.is_elsewhere).then(|| call.folders.iter().fold(here.to_path_buf(), |at, folder| at.join(folder)))
 }
 
 pub(crate) fn judge(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> Vec<Objection> {

@@ -177,6 +177,8 @@ fn setting_objection(setting: &str) -> Option<Objection> {
         "core.worktree" | "core.bare" | "core.gitproxy" | "include.path" => "it changes git for everybody",
         "core.fsmonitor" | "core.sshcommand" | "core.editor" | "sequence.editor" => return None,
         _ if key.starts_with("alias.") => "another name hides what a command does",
+        // To switch a filter off for one command is what Git LFS does all the time.
+        _ if key.starts_with("filter.") && setting.ends_with('=') => return None,
         _ if key.starts_with("includeif.") || key.starts_with("filter.") => "it changes git for everybody",
         _ => return None,
     };

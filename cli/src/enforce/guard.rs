@@ -1,6 +1,7 @@
 //! Answers for the kernel tier.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use mala_config::{Settings, Unlocked};
+use mala_core::scope::ScopeError;
 use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, Want};
 use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
@@ -250,7 +252,17 @@ impl StoreGuard {
         let is_same = program.is_ok_and(|program| {
             own.is_ok_and(|own| (program.dev(), program.ino()) == (own.dev(), own.ino()))
         });
-        is_same && !self.turns.is_announced(pid)
+        is_same && !is_first(pid) && !self.turns.is_announced(pid)
+    }
+
+    /// True if git, started in `folder` with `args`, works in another repository, or in none: everything there is the agent's
+    /// own, and what it does here all the same is judged file by file.
+    fn is_elsewhere(&self, args: &[OsString], folder: &Path) -> bool {
+        let Some(start) = mala_agents::git::start_folder(args, folder) else { return false };
+        Scope::discover(&start).map_or_else(
+            |error| matches!(error, ScopeError::NotARepository { .. }),
+            |scope| scope.root() != self.scope.root(),
+        )
     }
 
     /// True if another agent holds the file, or something in the folder. What cannot be found out counts as held.
@@ -392,17 +404,21 @@ impl Guard for StoreGuard {
         else {
             return Ruling::Allow;
         };
+        if self.is_elsewhere(start.args(), &folder) {
+            return Ruling::Allow;
+        }
         let Ok(mut books) = self.desk.lock() else { return refuse("mala failed; start the agent again") };
         if self.holds_everything(&mut books) {
             return Ruling::Allow;
         }
-        let refused = Refused { program: "git".to_owned(), what: command_line(start.args()) };
+        let refused = Refused { program: "git".to_owned(), what: cut(command_line(start.args())) };
         if let Some(message) = books.repeats(|| refused.clone()) {
             return Ruling::Refuse { message };
         }
-        let ruling = refuse(&objection.to_string());
+        let said = cut(objection.to_string());
+        let ruling = refuse(&said);
         if let Ruling::Refuse { message } = &ruling {
-            let detail = json!({ "command": refused.what, "said": objection.to_string() });
+            let detail = json!({ "command": refused.what, "said": said });
             let _ = books.store.record_fact(&self.party, EventKind::CommandRefused, None, &detail);
             books.note_refusal(refused, message);
         }
@@ -420,6 +436,22 @@ impl Guard for StoreGuard {
     fn hold(&self, start: &Start<'_>) -> Option<Box<dyn Hold>> {
         Some(Box::new(self.turns.of(start)?))
     }
+}
+
+/// A command as long as anybody wants to read it.
+fn cut(mut command: String) -> String {
+    const MOST: usize = 1_000;
+    if command.len() > MOST {
+        command.truncate(command.floor_char_boundary(MOST));
+        command.push_str("...");
+    }
+    command
+}
+
+/// True for the command of `mala exec` itself, which mala starts as well.
+fn is_first(pid: u32) -> bool {
+    let own = std::process::id();
+    Process::find(pid).is_some_and(|process| process.ancestors().nth(1).is_some_and(|above| above.pid == own))
 }
 
 fn refused(attempt: &Attempt<'_>) -> Refused {

@@ -11,7 +11,7 @@ use libc::{c_int, pid_t};
 
 /// The keeper tells how the first process ended: this byte, then the wait status.
 pub(crate) const ENDED: u8 = b'X';
-/// The first process was stopped, as by Ctrl-Z.
+/// The first process was stopped, as by Ctrl-Z: this byte, then the signal that did it.
 pub(crate) const STOPPED: u8 = b'T';
 /// The supervisor passes a signal on: this byte, then its number.
 pub(crate) const SIGNAL: u8 = b's';
@@ -117,8 +117,9 @@ unsafe fn reap(control: RawFd, root: pid_t) -> Option<c_int> {
             return ended;
         }
         if pid == root && libc::WIFSTOPPED(status) {
+            let by = u8::try_from(libc::WSTOPSIG(status)).unwrap_or(0);
             // SAFETY: the buffer has the length that is passed.
-            unsafe { libc::send(control, [STOPPED].as_ptr().cast(), 1, libc::MSG_NOSIGNAL) };
+            unsafe { libc::send(control, [STOPPED, by].as_ptr().cast(), 2, libc::MSG_NOSIGNAL) };
         } else if pid == root {
             ended = Some(status);
         }

@@ -32,7 +32,7 @@ pub use drain::{has_writers, writers};
 pub use gate::Held;
 pub use identity::identity_of;
 pub use probe::probe;
-pub use signals::take_signals;
+pub use signals::{expect_children, take_signals};
 pub use spares::sweep_spares;
 pub use sqlite::keep_sqlite_locks;
 pub use supervisor::run;

@@ -56,28 +56,40 @@ impl Listener {
         self.send(&seccomp_notif_resp { id: request.id, val: 0, error: 0, flags });
     }
 
-    /// Answers with success or an error number.
-    pub(crate) fn finish(&self, request: &Request, result: Result<(), i32>) {
-        let error = result.err().map_or(0, |errno| -errno);
-        self.send(&seccomp_notif_resp { id: request.id, val: 0, error, flags: 0 });
+    /// Answers with a result or an error number.
+    pub(crate) fn finish(&self, request: &Request, result: Result<i32, i32>) {
+        let (value, error) = match result {
+            Ok(value) => (value, 0),
+            Err(errno) => (0, -errno),
+        };
+        self.send(&seccomp_notif_resp { id: request.id, val: value.into(), error, flags: 0 });
     }
 
     /// Installs `fd` in the caller and makes its number the call's result, in one step.
-    pub(crate) fn hand_over(&self, request: &Request, fd: BorrowedFd<'_>, cloexec: bool) {
+    pub(crate) fn hand_over(&self, request: &Request, fd: BorrowedFd<'_>, cloexec: bool) -> Result<(), i32> {
+        self.add(request, fd, cloexec, libc::SECCOMP_ADDFD_FLAG_SEND).map(|_number| ())
+    }
+
+    /// Installs `fd` in the caller. Its number there; the caller goes on waiting.
+    pub(crate) fn install(&self, request: &Request, fd: BorrowedFd<'_>, cloexec: bool) -> Result<i32, i32> {
+        self.add(request, fd, cloexec, 0)
+    }
+
+    fn add(&self, request: &Request, fd: BorrowedFd<'_>, cloexec: bool, flags: c_ulong) -> Result<i32, i32> {
         let mut answer = seccomp_notif_addfd {
             id: request.id,
-            flags: u32::try_from(libc::SECCOMP_ADDFD_FLAG_SEND).expect("the flag is one bit"),
+            flags: u32::try_from(flags).expect("a flag is one bit"),
             srcfd: u32::try_from(fd.as_raw_fd()).expect("an open descriptor is not negative"),
             newfd: 0,
             newfd_flags: if cloexec { libc::O_CLOEXEC.unsigned_abs() } else { 0 },
         };
         // SAFETY: `answer` is the structure this request reads.
-        let sent =
+        let number =
             unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ADDFD, &raw mut answer) };
-        if sent < 0 {
-            // The caller may have no descriptor left (EMFILE): it is told what its own open would have said.
-            let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
-            self.finish(request, Err(errno));
+        if number < 0 {
+            Err(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+        } else {
+            Ok(number)
         }
     }
 

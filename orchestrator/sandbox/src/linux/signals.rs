@@ -39,6 +39,21 @@ pub fn take_signals() {
     AT_FIRST.get_or_init(block);
 }
 
+/// Makes sure that this process learns of the end of those it starts: it may have been started by one that does not want to
+/// know of its own.
+pub fn expect_children() {
+    // SAFETY: the structures are initialised before use; the default takes no handler.
+    unsafe {
+        let mut current: libc::sigaction = mem::zeroed();
+        libc::sigaction(libc::SIGCHLD, std::ptr::null(), &raw mut current);
+        if current.sa_sigaction == libc::SIG_IGN || current.sa_flags & libc::SA_NOCLDWAIT != 0 {
+            let mut action: libc::sigaction = mem::zeroed();
+            action.sa_sigaction = libc::SIG_DFL;
+            libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
 /// Signals of this process, blocked in this thread and read as data until dropped.
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -125,15 +140,16 @@ fn block() -> libc::sigset_t {
     }
 }
 
-/// Stops this process because the program stopped itself: a shell that waits for us would not notice otherwise. Only if
-/// we are what the terminal shows; the shell then continues us together.
-pub(crate) fn stop_with_job() {
+/// Stops this process because the program was stopped by the signal `by`: a shell that waits for us would not notice
+/// otherwise. Only if we are what the terminal shows, or it was stopped because we are not; the shell then continues us
+/// together.
+pub(crate) fn stop_with_job(by: i32) {
     let Ok(terminal) = rustix::fs::open("/dev/tty", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
         return;
     };
     // SAFETY: a descriptor that is open and plain numbers.
     unsafe {
-        if libc::tcgetpgrp(terminal.as_raw_fd()) == libc::getpgrp() {
+        if NOT_IN_FRONT.contains(&by) || libc::tcgetpgrp(terminal.as_raw_fd()) == libc::getpgrp() {
             libc::kill(libc::getpid(), libc::SIGSTOP);
         }
     }

@@ -150,7 +150,7 @@ fn watch(control: BorrowedFd<'_>, signals: &Signals) -> Result<Exit, SandboxErro
             let length = net::recv(control, &mut message, RecvFlags::empty()).map_or(0, |(length, _)| length);
             match &message[..length] {
                 [keeper::ENDED, a, b, c, d] => return Ok(exit(i32::from_ne_bytes([*a, *b, *c, *d]))),
-                [keeper::STOPPED] => signals::stop_with_job(),
+                [keeper::STOPPED, by] => signals::stop_with_job(i32::from(*by)),
                 _ => return Err(SandboxError::KeeperLost),
             }
         }

@@ -177,6 +177,17 @@ impl Task {
         u32::from_str_radix(field(&self.status()?, "Umask")?, 8).ok()
     }
 
+    /// True if a signal waits for the thread that it does not block. One for its whole process counts if it is this thread
+    /// that gets it: the only one, or the first, which the kernel prefers.
+    pub(crate) fn has_signal(self) -> bool {
+        let Some(status) = self.status() else { return false };
+        let set =
+            |name| field(&status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+        let is_first = field(&status, "Tgid").and_then(|number| number.parse().ok()) == Some(self.tid);
+        let for_all = if is_first { set("ShdPnd") } else { 0 };
+        (set("SigPnd") | for_all) & !set("SigBlk") & !set("SigIgn") != 0
+    }
+
     /// The process the thread belongs to: what `/proc/self` means to it.
     pub(crate) fn process(self) -> Result<u32, Errno> {
         // There is such a handle of the first thread alone, whose number is that of the process.

@@ -162,6 +162,60 @@ print('done')
 }
 
 #[test]
+fn a_socket_gets_a_name_where_a_file_could() {
+    let world = World::new(User::Myself);
+    let script = "
+from kernel import *
+import socket, stat
+os.umask(0o027)
+def bind(path):
+    try: socket.socket(socket.AF_UNIX).bind(path); return oct(stat.S_IMODE(os.stat(path).st_mode))
+    except OSError as error: return os.strerror(error.errno)
+os.mkdir(OUT + '/later')
+for path in ['new.sock', 'sub/held.txt', '.git/hooks/pre-push', '.git/mala/x', '.git/index.lock', OUT + '/sock', OUT + '/later/sock', 'ignored/sock']:
+    print(bind(path))
+os.mkdir('folder', 0o2775)
+print(oct(os.stat('folder').st_mode))
+try: os.chmod('.', 0)
+except PermissionError: print('its own folder')
+";
+    let outcome = Outcome::of(world.command(Mode::Sandboxed, "python3", &["-c", script]).spawn().unwrap());
+    let named = "0o750\n";
+    let expected = format!(
+        "{named}Address already in use\nPermission denied\nPermission denied\n{named}{named}{named}{named}0o40750\nits own folder\n"
+    );
+    assert_eq!(outcome.out, expected, "{}", outcome.err);
+}
+
+#[test]
+fn a_program_that_stops_in_the_background_stops_its_supervisor() {
+    let world = World::new(User::Myself);
+    let script = "
+import os, pty, signal, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    job = os.fork()
+    if job == 0:
+        os.setpgid(0, 0)
+        os.execv('../supervise', ['supervise', os.environ['ROOT'], 'sub/held.txt', 'sh', '-c', 'read line; echo $line > new'])
+    os.setpgid(job, job)
+    _, status = os.waitpid(job, os.WUNTRACED)
+    print(os.WIFSTOPPED(status), flush=True)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    os.tcsetpgrp(0, job)
+    os.killpg(job, signal.SIGCONT)
+    _, status = os.waitpid(job, 0)
+    os._exit(os.waitstatus_to_exitcode(status))
+out = os.read(terminal, 100)
+os.write(terminal, b'typed\\n')
+_, status = os.waitpid(pid, 0)
+print(out.split()[0].decode(), os.waitstatus_to_exitcode(status), open('new').read().strip())
+";
+    let outcome = Outcome::of(world.command(Mode::Bare, "python3", &["-c", script]).spawn().unwrap());
+    assert_eq!(outcome.out, "True 0 typed\n", "{}", outcome.err);
+}
+
+#[test]
 fn a_program_that_stops_stops_its_supervisor_on_the_same_terminal() {
     let world = World::new(User::Myself);
     let script = "

@@ -107,6 +107,9 @@ impl Session<'_> {
             Object::Named(place) => place,
         };
         let found = place.found.as_ref().ok_or(Errno::NOENT)?;
+        if place.path == self.rules.zones.root() {
+            return Err(self.refuse_fixed(&place.path));
+        }
         let names = self.names(found, self.lane(place)?);
         let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
         self.permit(action, &names, place.is_folder())?;

@@ -13,6 +13,7 @@ mod session;
 mod wake;
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -47,7 +48,25 @@ pub(crate) enum Answer {
     /// The broker has done it.
     Done,
     /// The broker has opened a file for the caller.
-    Opened { fd: OwnedFd, cloexec: bool },
+    Opened(Opened),
+}
+
+/// A file to hand over. The caller may have no room for one more, and then nothing must have happened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) fd: OwnedFd,
+    pub(crate) cloexec: bool,
+    pub(crate) effect: Effect,
+}
+
+/// What opening it does to the file.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    None,
+    /// It was made, with this name.
+    Created(PathBuf),
+    /// It is to be emptied when the caller has it.
+    Truncated,
 }
 
 pub(crate) struct Broker {

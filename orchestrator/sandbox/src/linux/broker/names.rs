@@ -299,7 +299,9 @@ impl Session<'_> {
         }
         self.permit(Action::Create, &[], true)?;
         let umasks = &self.rules.umasks;
-        let masked = Mode::from_raw_mode(mode & 0o7777 & !umasks.of(self.task));
+        // The kernel takes no other bits for a folder.
+        let mode = mode & 0o1777;
+        let masked = Mode::from_raw_mode(mode & !umasks.of(self.task));
         if self.place_spare(&place, masked)?.is_some() {
             return Ok(Answer::Done);
         }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::call::At;
 use super::session::{Lane, Session};
-use super::{Answer, Rules};
+use super::{Answer, Effect, Opened, Rules};
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place, is_proc};
 use crate::linux::zones::Zone;
 use crate::linux::{handle, identity};
@@ -20,6 +20,9 @@ use crate::{Action, GitLock};
 /// Times a file may appear or vanish under our hands before we give up.
 const RETRIES: u32 = 16;
 const FIFO_PAUSE: Duration = Duration::from_millis(5);
+/// `ERESTARTSYS`: when a call ends in this way because of a signal, the kernel makes it again or lets it fail with `EINTR`, as the
+/// program has asked for.
+const RESTART: Errno = Errno::from_raw_os_error(512);
 /// How long a git waits for another one's lock file, and how often it looks.
 const GIT_PATIENCE: Duration = Duration::from_secs(1);
 const GIT_PAUSE: Duration = Duration::from_millis(5);
@@ -285,7 +288,7 @@ impl Session<'_> {
         if needs_more {
             rustix::fs::fchmod(&fd, mode)?;
         }
-        Ok(opened(wish, fd))
+        Ok(opened(wish, fd, Effect::Created(place.path.clone())))
     }
 
     fn is_git_lock(&self, path: &Path) -> bool {
@@ -342,7 +345,7 @@ impl Session<'_> {
         }
         self.permit(Action::Create, &[], false)?;
         let (mode, _) = self.rules.umasks.apply(self.task, wish.mode, Some(folder));
-        Ok(opened(wish, handle::reopen(&found.fd, wish.flags, mode)?))
+        Ok(opened(wish, handle::reopen(&found.fd, wish.flags, mode)?, Effect::None))
     }
 
     /// Opens the very file that was judged, whatever its name means by now.
@@ -352,7 +355,14 @@ impl Session<'_> {
         }
         let not_again = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let flags = wish.flags.difference(not_again) | OFlags::NOCTTY;
-        Ok(opened(wish, handle::reopen(&found.fd, flags, Mode::empty())?))
+        let writes = matches!(flags & OFlags::RWMODE, OFlags::WRONLY | OFlags::RDWR);
+        let is_full = found.kind() == FileType::RegularFile && found.stat.st_size > 0;
+        let (flags, effect) = if flags.contains(OFlags::TRUNC) && writes && is_full {
+            (flags.difference(OFlags::TRUNC), Effect::Truncated)
+        } else {
+            (flags, Effect::None)
+        };
+        Ok(opened(wish, handle::reopen(&found.fd, flags, Mode::empty())?, effect))
     }
 
     /// True for a file in /proc that is about no process or about the caller's own. What one may see and change of others
@@ -381,12 +391,15 @@ impl Session<'_> {
         loop {
             match self.reopen(patient, found) {
                 Err(Errno::NXIO) if !wish.flags.contains(OFlags::NONBLOCK) && self.is_waiting() => {
+                    if self.task.has_signal() {
+                        return Err(RESTART);
+                    }
                     thread::sleep(FIFO_PAUSE);
                 }
-                Ok(Answer::Opened { fd, cloexec }) => {
+                Ok(Answer::Opened(opened)) => {
                     let status = wish.flags & (OFlags::NONBLOCK | OFlags::APPEND);
-                    rustix::fs::fcntl_setfl(&fd, status)?;
-                    return Ok(Answer::Opened { fd, cloexec });
+                    rustix::fs::fcntl_setfl(&opened.fd, status)?;
+                    return Ok(Answer::Opened(opened));
                 }
                 answer => return answer,
             }
@@ -409,6 +422,6 @@ fn is_terminal(found: &Found) -> bool {
     found.kind() == FileType::CharacterDevice && rustix::fs::major(found.stat.st_rdev) != MEMORY
 }
 
-fn opened(wish: Wish, fd: OwnedFd) -> Answer {
-    Answer::Opened { fd, cloexec: wish.flags.contains(OFlags::CLOEXEC) }
+fn opened(wish: Wish, fd: OwnedFd, effect: Effect) -> Answer {
+    Answer::Opened(Opened { fd, cloexec: wish.flags.contains(OFlags::CLOEXEC), effect })
 }

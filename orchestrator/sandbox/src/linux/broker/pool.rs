@@ -16,8 +16,9 @@ use super::call::Call;
 use super::handovers::HandOvers;
 use super::seat::{Seat, Waited};
 use super::session::Session;
-use super::{Answer, Rules, lock, wake};
+use super::{Answer, Effect, Opened, Rules, lock, wake};
 use crate::linux::gate::Stop;
+use crate::linux::handle;
 use crate::linux::notify::{Listener, Request};
 
 /// More calls than this wait in the kernel.
@@ -182,6 +183,23 @@ impl Pool {
         self.answer(call, &request);
     }
 
+    fn hand_over(&self, request: &Request, Opened { fd, cloexec, effect }: &Opened) {
+        let handed_over = match effect {
+            Effect::Truncated => self.listener.install(request, fd.as_fd(), *cloexec).map(|number| {
+                let emptied = rustix::fs::ftruncate(fd, 0).map(|()| number);
+                self.listener.finish(request, emptied.map_err(Errno::raw_os_error));
+            }),
+            Effect::None | Effect::Created(_) => self.listener.hand_over(request, fd.as_fd(), *cloexec),
+        };
+        if let Err(errno) = handed_over {
+            if let Effect::Created(name) = effect {
+                handle::unlink(fd, name);
+            }
+            // The caller may have no descriptor left (EMFILE): it is told what its own open would have said.
+            self.listener.finish(request, Err(errno));
+        }
+    }
+
     fn answer(&self, call: Call, request: &Request) {
         if matches!(call, Call::Begin) {
             return self.listener.proceed(request);
@@ -197,12 +215,12 @@ impl Pool {
                 }
                 self.listener.proceed(request);
             }
-            Ok(Answer::Done) => self.listener.finish(request, Ok(())),
-            Ok(Answer::Opened { fd, cloexec }) => {
+            Ok(Answer::Done) => self.listener.finish(request, Ok(0)),
+            Ok(Answer::Opened(opened)) => {
                 let _under_way = self.hand_overs.begin();
-                let ours = fd;
+                let ours = opened;
                 self.awake.hand_over();
-                self.listener.hand_over(request, ours.as_fd(), cloexec);
+                self.hand_over(request, &ours);
             }
             Err(errno) => self.listener.finish(request, Err(errno.raw_os_error())),
         }
