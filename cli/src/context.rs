@@ -120,7 +120,20 @@ impl Context {
     }
 
     pub(crate) fn scope(&self) -> Result<Scope, CliError> {
-        Ok(Scope::discover(&self.cwd)?)
+        let found = Scope::discover(&self.cwd)?;
+        match &self.supervised {
+            // The supervisor has rights that the tree does not have, and another checkout may be the tree's own making: its
+            // settings name programs to run, its state files to remove.
+            Some(supervised) if *supervised.guard.scope() != found => {
+                let own = supervised.guard.scope().root().display();
+                let text = format!("`{}` is not in the checkout of this agent", self.cwd.display());
+                let hint = format!(
+                    "inside an agent's tree mala acts on the agent's own checkout alone: go to `{own}`"
+                );
+                Err(CliError::refused(text).hint(hint))
+            }
+            Some(_) | None => Ok(found),
+        }
     }
 
     /// Settings from all layers, with what the command line says on top.

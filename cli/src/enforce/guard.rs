@@ -103,6 +103,11 @@ impl StoreGuard {
         })
     }
 
+    /// The checkout that it watches over.
+    pub(crate) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
     /// Removes lock files of git that killed processes of the tree have left.
     pub(crate) fn clear_git_locks(&self) {
         self.git_locks.clear();

@@ -27,6 +27,11 @@ pub(crate) fn answer(call: &HookCall, context: &Context) -> Result<Answer, CliEr
         Err(ScopeError::NotARepository { .. } | ScopeError::Bare { .. }) => return Ok(Answer::Continue),
         found => found?,
     };
+    // What an agent does in another checkout than its own is between it and that one's agents: its supervisor, which answers
+    // here, does not touch what it finds there.
+    if context.supervised.as_ref().is_some_and(|supervised| *supervised.guard.scope() != scope) {
+        return Ok(Answer::Continue);
+    }
     let mut session = Session::open(call, context, scope)?;
     match (&call.event, &call.tool) {
         (Event::BeforeTool, Some(tool)) => before::judge(&mut session, tool),

@@ -49,7 +49,9 @@ fn read_journal(folder: &Path) -> Option<Journal> {
 
 fn by_journal(repo: &Repo, folder: &Path, journal: &Journal) -> Result<Swept, CommitError> {
     let root = RepoPath::from_text(&journal.root).map(|root| root.as_path().to_owned());
-    let Some(scope) = root.and_then(|root| Scope::discover(&root).ok()) else {
+    // Agents can write here: a journal moves nobody to another repository.
+    let is_ours = |scope: &Scope| scope.git_dir() == repo.scope().git_dir();
+    let Some(scope) = root.and_then(|root| Scope::discover(&root).ok()).filter(is_ours) else {
         return Ok(Swept::Undone(folder.to_owned()));
     };
     let repo = repo.beside(scope);
@@ -58,7 +60,7 @@ fn by_journal(repo: &Repo, folder: &Path, journal: &Journal) -> Result<Swept, Co
         Some(tip) => repo.is_ancestor(&journal.commit, &tip)?,
         None => false,
     };
-    if has_landed && is_ours(&index, folder) {
+    if has_landed && has_mark(&index, folder) {
         // Built under the lock that is still there, so nobody has changed the index since.
         match fs::rename(next_index_in(folder), &index) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -71,12 +73,12 @@ fn by_journal(repo: &Repo, folder: &Path, journal: &Journal) -> Result<Swept, Co
     Ok(if has_landed { Swept::Finished(folder.to_owned()) } else { Swept::Undone(folder.to_owned()) })
 }
 
-fn is_ours(index: &Path, folder: &Path) -> bool {
+fn has_mark(index: &Path, folder: &Path) -> bool {
     fs::read(index.with_extension("lock")).is_ok_and(|found| found == mark(folder).as_bytes())
 }
 
 fn unlock(index: &Path, folder: &Path) -> Result<(), CommitError> {
-    if !is_ours(index, folder) {
+    if !has_mark(index, folder) {
         return Ok(());
     }
     let lock = index.with_extension("lock");

@@ -1,5 +1,6 @@
 //! `mala exec`: ownership is physical.
 
+mod deputy;
 mod fallback;
 mod signals;
 

@@ -1,0 +1,64 @@
+//! The supervisor has rights that the tree does not have, and does not use them for it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use mala_tests::World;
+
+use super::{exec, read, world};
+use crate::cli::{Answer, MALA};
+
+/// A program that writes to the held file when it is run outside of the tree, as far as it can.
+fn intruder(world: &World) -> PathBuf {
+    let program = world.base().join("intruder");
+    let held = world.root().join("held.txt");
+    fs::write(&program, format!("#!/bin/sh\necho intruder > {}\ncat\n", held.display())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program
+}
+
+/// A repository with a changed file; to look at that, git runs the intruder.
+fn booby_trap(world: &World, folder: &str) -> PathBuf {
+    let repo = world.base().join(folder);
+    let at = repo.to_str().unwrap();
+    world.git(&["init", "-q", at]);
+    fs::write(repo.join("file.txt"), "first\n").unwrap();
+    world.git(&["-C", at, "add", "."]);
+    world.git(&["-C", at, "commit", "-q", "-m", "first"]);
+    world.git(&["-C", at, "config", "filter.x.clean", intruder(world).to_str().unwrap()]);
+    fs::write(repo.join(".gitattributes"), "* filter=x\n").unwrap();
+    fs::write(repo.join("mala.toml"), "[validate]\nclean = true\n").unwrap();
+    fs::write(repo.join("file.txt"), "other\n").unwrap();
+    repo
+}
+
+#[test]
+fn a_command_of_the_tree_acts_on_its_own_checkout_alone() {
+    let world = world();
+    let other = booby_trap(&world, "other");
+    let other = other.display();
+    let refused = |answer: &Answer| {
+        answer.code == 1
+            && answer.err.contains(&format!("`{other}` is not in the checkout of this agent"))
+            && answer.err.contains(&format!("go to `{}`", world.root().display()))
+    };
+    for command in
+        ["gate check", "gate pre-commit", "clean", "status", "lock list", "issue list", "logs list"]
+    {
+        let answer = exec(&world, "me", &format!("{MALA} -C {other} {command}"));
+        assert!(refused(&answer), "{command}: {answer:?}");
+        let answer = exec(&world, "me", &format!("cd {other} && {MALA} {command}"));
+        assert!(refused(&answer), "{command}, there: {answer:?}");
+    }
+    let call = format!(
+        r#"{{"hook_event_name": "Stop", "session_id": "s", "cwd": "{other}", "tool_name": "", "tool_input": {{}}}}"#
+    );
+    let answer = exec(&world, "me", &format!("echo '{call}' | {MALA} hook claude"));
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert_eq!(read(&world, "held.txt"), "theirs\n");
+    assert!(!world.base().join("other/.git/mala").exists(), "the supervisor has opened a store there");
+    let inside =
+        exec(&world, "me", &format!("mkdir -p a/b && cd a/b && {MALA} lock list && {MALA} -C .. status"));
+    assert_eq!(inside.code, 0, "{inside:?}");
+}
