@@ -145,7 +145,7 @@ impl Ignored {
     /// True for a folder that git ignores although it tracks files in it: they are not to be moved along. True if git
     /// cannot be asked.
     fn holds_tracked_files(&self, path: &Path) -> bool {
-        let mut list = Command::new("git");
+        let mut list = git();
         list.args(["--literal-pathspecs", "ls-files", "-z", "--"]).arg(path).current_dir(&self.root);
         let listed = list.stderr(Stdio::null()).output();
         !listed.is_ok_and(|out| out.status.success() && out.stdout.is_empty())
@@ -156,6 +156,13 @@ impl Ignored {
         let is_yes = |answer: io::Result<Vec<bool>>| answer.is_ok_and(|answer| answer == [true]);
         is_yes(answers.rules.ask(&self.root, &path)) && is_yes(answers.ignores.ask(&self.root, &path))
     }
+}
+
+/// Git, without the program that a repository may name to find changed files.
+fn git() -> Command {
+    let mut git = Command::new("git");
+    git.args(["-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"]);
+    git
 }
 
 impl CheckIgnore {
@@ -177,7 +184,7 @@ impl CheckIgnore {
 
 impl Asked {
     fn start(root: &Path, options: &[&str]) -> io::Result<Self> {
-        let mut child = Command::new("git")
+        let mut child = git()
             .args(["check-ignore", "-z", "--stdin", "--verbose", "--non-matching"])
             .args(options)
             .current_dir(root)

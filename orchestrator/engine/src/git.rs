@@ -145,8 +145,10 @@ impl<'a> Git<'a> {
         }
         // A Ctrl-C on the terminal is for the engine, which decides what is still to be saved.
         command.current_dir(self.root).process_group(0);
-        // Nothing that a repository configures may run a program here, except the filters its files need.
+        // Nothing that a repository configures may run a program here, except the filters its files need. What repositories
+        // inside of it configure is not even read.
         command.args(["--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
+        command.args(["-c", "submodule.recurse=false", "-c", "diff.ignoreSubmodules=dirty"]);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

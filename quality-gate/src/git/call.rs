@@ -52,6 +52,9 @@ const KEPT_WHOLE: &[&str] = &[
     "GIT_TERMINAL_PROMPT",
 ];
 
+/// No git of mala's enters repositories inside the checkout: their settings may be anybody's.
+const OUTSIDE_SUBMODULES: &[&str] = &["submodule.recurse=false", "diff.ignoreSubmodules=dirty"];
+
 /// Settings that would let a repository hide changed files from whoever judges it.
 const HONEST: &[&str] = &[
     "core.fsmonitor=false",
@@ -90,6 +93,9 @@ impl Call {
             command.env_remove(name);
         }
         command.envs(env.iter().map(|(name, value)| (name, value)));
+        for setting in OUTSIDE_SUBMODULES {
+            command.args(["-c", setting]);
+        }
         Self { command, shown: "git".to_owned(), input: Vec::new() }
     }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::inner::Inner;
 use super::{GitError, Oid, Repo, nul_parts};
 use crate::RepoPath;
 use crate::path::quoted;
@@ -150,14 +151,12 @@ impl Repo {
 
     /// A submodule with changes of its own is nothing that a commit could name.
     fn submodule_content(&self, path: &RepoPath) -> Content {
-        let Ok(scope) = mala_core::Scope::discover(&path.within(self.root())) else {
-            return Content::Unknown;
-        };
-        if scope.root() == self.root() {
+        let folder = path.within(self.root());
+        if fs::symlink_metadata(folder.join(".git")).is_err() {
             return Content::Absent;
         }
-        match self.beside(scope).status() {
-            Ok(status) if status.is_clean() => status.head.map_or(Content::Unknown, Content::Object),
+        match Inner::at(&folder) {
+            Some(inner) if inner.is_clean(self) => Content::Object(inner.head),
             _ => Content::Unknown,
         }
     }

@@ -3,6 +3,7 @@
 mod call;
 mod content;
 mod history;
+mod inner;
 mod status;
 
 use std::ffi::OsString;

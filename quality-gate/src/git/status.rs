@@ -2,11 +2,12 @@
 //!
 //! Renames are never guessed: a moved file is one deletion and one addition, so both of its names are seen whatever
 //! git's idea of similarity is. Files that the index was told not to look at (`assume-unchanged`, `skip-worktree`) are
-//! looked at all the same.
+//! looked at all the same. Git itself looks no further into submodules than at their commits; see [`Inner`].
 
 use std::thread;
 
 use super::call::nul_parts;
+use super::inner::Inner;
 use super::{GitError, Oid, Repo};
 use crate::RepoPath;
 
@@ -71,30 +72,49 @@ impl Repo {
     /// Everything that differs. Never takes git's index lock.
     pub fn status(&self) -> Result<Status, GitError> {
         thread::scope(|scope| {
-            let unwatched = scope.spawn(|| self.unwatched());
+            let more = scope.spawn(|| self.not_looked_at());
             let output = self
                 .git("status")
                 .args(["--porcelain=v2", "-z", "--branch", "--untracked-files=all"])
-                .args(["--ignored=no", "--no-renames", "--ignore-submodules=none", "--no-ahead-behind"])
+                .args(["--ignored=no", "--no-renames", "--ignore-submodules=dirty", "--no-ahead-behind"])
                 .output()?;
             let mut status = parse(&output)?;
-            let unwatched = unwatched.join().expect("reading a list does not panic")?;
-            status.entries.extend(unwatched);
+            let more = more.join().expect("reading a list does not panic")?;
+            let is_known = |entry: &Entry| {
+                entry.kind == Kind::Submodule && status.paths().any(|path| *path == entry.path)
+            };
+            let more: Vec<Entry> = more.into_iter().filter(|entry| !is_known(entry)).collect();
+            status.entries.extend(more);
             status.entries.retain(|entry| !self.apart.iter().any(|apart| entry.path.is_within(apart)));
             Ok(status)
         })
     }
 
-    fn unwatched(&self) -> Result<Vec<Entry>, GitError> {
-        let output = self.git("ls-files").args(["-v", "-z"]).output()?;
-        let hidden = nul_parts(&output).filter(|line| line[0] == b'S' || line[0].is_ascii_lowercase());
-        let entry = |line: &[u8]| Entry {
-            path: RepoPath::from_bytes(&line[2..]),
-            state: State::Unwatched,
-            kind: Kind::File,
-        };
-        Ok(hidden.filter(|line| line.len() > 2).map(entry).collect())
+    /// Files that the index was told not to look at, and submodules with changes of their own.
+    fn not_looked_at(&self) -> Result<Vec<Entry>, GitError> {
+        let output = self.git("ls-files").args(["-v", "--stage", "-z"]).output()?;
+        let entries = nul_parts(&output).map(|line| {
+            let (tag, mode, path) = listed(line).ok_or_else(|| GitError::answer("ls-files", line))?;
+            let path = RepoPath::from_bytes(path);
+            let is_changed = |inner: Inner| !inner.is_clean(self);
+            Ok(if tag == b'S' || tag.is_ascii_lowercase() {
+                Some(Entry { path, state: State::Unwatched, kind: Kind::File })
+            } else if mode == b"160000" && Inner::at(&path.within(self.root())).is_some_and(is_changed) {
+                let state = State::Tracked { staged: None, unstaged: Some(Change::Modified) };
+                Some(Entry { path, state, kind: Kind::Submodule })
+            } else {
+                None
+            })
+        });
+        entries.filter_map(Result::transpose).collect()
     }
+}
+
+/// `tag mode oid stage<TAB>path`
+fn listed(line: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let tab = line.iter().position(|byte| *byte == b'\t')?;
+    let mut fields = line[..tab].split(|byte| *byte == b' ');
+    Some((*fields.next()?.first()?, fields.next()?, &line[tab + 1..]))
 }
 
 fn parse(output: &[u8]) -> Result<Status, GitError> {

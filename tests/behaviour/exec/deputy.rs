@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use mala_tests::World;
 
 use super::{exec, read, world};
-use crate::cli::{Answer, MALA};
+use crate::cli::{Answer, MALA, done};
 
 /// A program that writes to the held file when it is run outside of the tree, as far as it can.
 fn intruder(world: &World) -> PathBuf {
@@ -19,8 +19,7 @@ fn intruder(world: &World) -> PathBuf {
 }
 
 /// A repository with a changed file; to look at that, git runs the intruder.
-fn booby_trap(world: &World, folder: &str) -> PathBuf {
-    let repo = world.base().join(folder);
+fn booby_trap(world: &World, repo: PathBuf) -> PathBuf {
     let at = repo.to_str().unwrap();
     world.git(&["init", "-q", at]);
     fs::write(repo.join("file.txt"), "first\n").unwrap();
@@ -36,7 +35,7 @@ fn booby_trap(world: &World, folder: &str) -> PathBuf {
 #[test]
 fn a_command_of_the_tree_acts_on_its_own_checkout_alone() {
     let world = world();
-    let other = booby_trap(&world, "other");
+    let other = booby_trap(&world, world.base().join("other"));
     let other = other.display();
     let refused = |answer: &Answer| {
         answer.code == 1
@@ -61,4 +60,26 @@ fn a_command_of_the_tree_acts_on_its_own_checkout_alone() {
     let inside =
         exec(&world, "me", &format!("mkdir -p a/b && cd a/b && {MALA} lock list && {MALA} -C .. status"));
     assert_eq!(inside.code, 0, "{inside:?}");
+}
+
+#[test]
+fn what_a_repository_in_the_checkout_configures_is_run_by_nobody() {
+    let world = world();
+    let module = booby_trap(&world, world.root().join("module"));
+    world.git(&["config", "advice.addEmbeddedRepo", "false"]);
+    world.git(&["add", "module"]);
+    let at = module.to_str().unwrap();
+    for step in ["staged", "committed", "watched"] {
+        let answer = exec(&world, "me", &format!("{MALA} test -- true; {MALA} gate check; {MALA} status"));
+        assert!(!answer.err.contains("counts for nothing"), "{answer:?}");
+        done(&world, "test --agent me -- true");
+        assert_eq!(read(&world, "held.txt"), "theirs\n", "{step}: {answer:?}");
+        match step {
+            "staged" => world.git(&["commit", "-q", "-m", "module", "--", "module"]),
+            _ => world.git(&["-C", at, "config", "core.fsmonitor", intruder(&world).to_str().unwrap()]),
+        };
+    }
+    let record = done(&world, "logs list evidence --json").json();
+    let files = &record["evidence"][0]["files"];
+    assert_eq!(files["module"], "unknown", "that it is changed is seen all the same: {record}");
 }
