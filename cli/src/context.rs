@@ -2,12 +2,15 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fmt::Display;
+use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mala_config::{Loaded, Override, Settings, Sources, user_file};
 use mala_core::claim::Reading;
+use mala_core::file::{read_at_most, read_small};
 use mala_core::{AgentId, IssueId, Mode, Owner, Scope, Want};
 use mala_logs::telemetry::spans::Span;
 use mala_store::process::{self, Process};
@@ -134,6 +137,27 @@ impl Context {
             }
             Some(_) | None => Ok(found),
         }
+    }
+
+    /// What is in a file that was named on the command line. On behalf of a tree, nothing but a file of at most `most` bytes is
+    /// read: the supervisor is not to wait, or to grow.
+    pub(crate) fn read(&self, file: &Path, most: u64) -> Result<Vec<u8>, CliError> {
+        let path = self.cwd.join(file);
+        let read = if self.supervised.is_some() { read_small(&path, most) } else { fs::read(&path) };
+        read.map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", path.display())))
+    }
+
+    /// The same for text.
+    pub(crate) fn read_text(&self, file: &Path, most: u64) -> Result<String, CliError> {
+        String::from_utf8(self.read(file, most)?)
+            .map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", file.display())))
+    }
+
+    /// What is typed, or comes in place of it.
+    pub(crate) fn read_input(&self, most: u64) -> Result<String, CliError> {
+        let failed = |error: &dyn Display| CliError::usage(format!("cannot read standard input: {error}"));
+        let bytes = read_at_most(self.ui.input(), most).map_err(|error| failed(&error))?;
+        String::from_utf8(bytes).map_err(|error| failed(&error))
     }
 
     /// Settings from all layers, with what the command line says on top.

@@ -1,8 +1,9 @@
 //! One file as a layer: reads it, takes its TOML apart, and hands each value on with its place.
 
+use std::io;
 use std::path::Path;
-use std::{fs, io};
 
+use mala_core::file::{SETTINGS, read_small_text};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
@@ -31,7 +32,7 @@ impl FileLayer {
 
     /// Reads a file; `None` if there is none.
     pub(crate) fn read(path: &Path, origin: fn(Place) -> Origin) -> Result<Option<Self>, Box<Problem>> {
-        match fs::read_to_string(path) {
+        match read_small_text(path, SETTINGS) {
             Ok(text) => Ok(Some(Self::new(&path.to_string_lossy(), text, origin))),
             Err(error) if is_missing(&error) => Ok(None),
             Err(source) => Err(Box::new(Problem::Unreadable { path: path.to_owned(), source })),

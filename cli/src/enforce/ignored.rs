@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
+use mala_core::file::{SETTINGS, read_small_text};
+
 /// What is looked at before an agent starts.
 const MOST_NAMES: usize = 50;
 const MOST_FOLDERS: usize = 50;
@@ -80,7 +82,7 @@ impl Ignored {
 
     /// The names in a folder's `.gitignore` that are nothing but names.
     fn ignored_names(&self, folder: &Path) -> HashSet<String> {
-        let rules = fs::read_to_string(self.root.join(folder).join(".gitignore")).unwrap_or_default();
+        let rules = read_small_text(&self.root.join(folder).join(".gitignore"), SETTINGS).unwrap_or_default();
         let name = |rule: &str| {
             let rule = rule.trim_end();
             let name = rule.strip_prefix("**").unwrap_or(rule).trim_start_matches('/').trim_end_matches('/');
@@ -151,7 +153,17 @@ impl Ignored {
         !listed.is_ok_and(|out| out.status.success() && out.stdout.is_empty())
     }
 
+    /// True if git would wait for the rules about this path for ever: they are to come out of a pipe.
+    fn has_endless_rules(&self, path: &Path) -> bool {
+        let rules = |folder: &Path| self.root.join(folder).join(".gitignore").symlink_metadata();
+        let is_endless = |meta: fs::Metadata| !meta.is_file() && !meta.is_symlink() && !meta.is_dir();
+        path.ancestors().skip(1).any(|folder| rules(folder).is_ok_and(is_endless))
+    }
+
     fn is_ignored(&self, answers: &mut Answers, path: &Path) -> bool {
+        if self.has_endless_rules(path) {
+            return false;
+        }
         let path = [path.to_path_buf()];
         let is_yes = |answer: io::Result<Vec<bool>>| answer.is_ok_and(|answer| answer == [true]);
         is_yes(answers.rules.ask(&self.root, &path)) && is_yes(answers.ignores.ask(&self.root, &path))

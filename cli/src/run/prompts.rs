@@ -1,11 +1,11 @@
 //! Prompts: the built-in ones, unless the repository or the user brings others.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use mala_agents::start::prompt::{Template, Which};
 use mala_core::Scope;
+use mala_core::file::{SETTINGS, read_small_text};
 use mala_engine::Prompts;
 
 use crate::error::CliError;
@@ -20,7 +20,7 @@ pub(crate) fn load(scope: &Scope, user_file: Option<&Path>) -> Result<Prompts, C
     let one = |which: Which| -> Result<Template, CliError> {
         for folder in &folders {
             let path = folder.join(which.file());
-            match fs::read_to_string(&path) {
+            match read_small_text(&path, SETTINGS) {
                 Ok(text) => {
                     return Template::parse(which, &text)
                         .map_err(|error| CliError::usage(format!("`{}`: {error}", path.display())));

@@ -1,11 +1,12 @@
 //! The language of mala as types, and the rules that decide between agents.
 //!
 //! Everything here is plain data and pure functions, with one exception: [`scope`] and [`key`] ask the
-//! file system how a path resolves. Storage, processes and time reach the rules through the ports in
+//! file system how a path resolves, and [`file`] reads. Storage, processes and time reach the rules through the ports in
 //! [`ports`]; nothing in this crate prints, spawns or remembers.
 
 pub mod ask;
 pub mod claim;
+pub mod file;
 pub mod guarded;
 pub mod issue;
 pub mod key;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use mala_core::Fence;
+use mala_core::file::{MESSAGE, read_small};
 
 use super::error::CommitError;
 use super::hook::{self, HookRunner};
@@ -54,7 +55,7 @@ pub(super) fn run_hooks(
     let file = path.clone().into_os_string();
     hook::ask(hooks, draft, "prepare-commit-msg", &[file.clone(), "message".into()])?;
     hook::ask(hooks, draft, "commit-msg", &[file])?;
-    let text = fs::read(&path).map_err(CommitError::io(&path))?;
+    let text = read_small(&path, MESSAGE).map_err(CommitError::io(&path))?;
     cleaned(repo, &String::from_utf8_lossy(&text))
 }
 

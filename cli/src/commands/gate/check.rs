@@ -1,8 +1,9 @@
-use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mala_config::Settings;
+use mala_core::file::MESSAGE;
 use mala_core::{AgentId, IssueId, Timestamp};
 use mala_gate::rerun::{self, Suite};
 use mala_gate::rules::{self, Candidate, IssuePattern, Records};
@@ -250,15 +251,11 @@ pub(crate) fn foreign_writes(
     })
 }
 
-fn read(context: &Context, file: &PathBuf) -> Result<String, CliError> {
+fn read(context: &Context, file: &Path) -> Result<String, CliError> {
     if file.as_os_str() == "-" {
-        let mut text = String::new();
-        context.ui.input().read_to_string(&mut text)?;
-        return Ok(text);
+        return context.read_input(MESSAGE);
     }
-    let path = context.cwd.join(file);
-    std::fs::read_to_string(&path)
-        .map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", path.display())))
+    context.read_text(file, MESSAGE)
 }
 
 fn show(out: &mut dyn Write, verdict: &Verdict) -> io::Result<()> {

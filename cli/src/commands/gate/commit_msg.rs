@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use mala_core::file::MESSAGE;
 use mala_gate::hooks;
 
 use super::Judged;
@@ -29,9 +30,7 @@ pub(super) fn cmd_commit_msg(args: &CommitMsgArgs, context: &Context) -> Result<
     if subject.agent.is_none() && subject.issue.is_none() && !settings.gate.people {
         return Ok(Code::SUCCESS);
     }
-    let path = context.cwd.join(&args.file);
-    let text = std::fs::read(&path)
-        .map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", path.display())))?;
+    let text = context.read(&args.file, MESSAGE)?;
     let pattern = settings.gate.issue_pattern.parse().map_err(CliError::usage)?;
     hooks::commit_msg(&String::from_utf8_lossy(&text), &pattern, subject.issue.as_ref())
         .map_err(CliError::refused)?;

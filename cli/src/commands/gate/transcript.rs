@@ -3,11 +3,11 @@
 //! Which transcript is an agent's is known from its client's hooks; a person may name one. An agent may not: it could have
 //! written anything into it.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use mala_agents::HookCall;
+use mala_core::file::open_regular;
 use mala_core::{AgentId, Timestamp};
 use mala_gate::evidence::EvidenceError;
 use mala_gate::transcript::{self, Client};
@@ -46,7 +46,7 @@ impl Transcript {
     /// One that a person names.
     pub(crate) fn named(path: &Path) -> Result<Self, CliError> {
         let failed = |error| CliError::usage(format!("cannot read `{}`: {error}", path.display()));
-        let client = File::open(path).and_then(|file| Client::of(BufReader::new(file))).map_err(failed)?;
+        let client = open_regular(path).and_then(|file| Client::of(BufReader::new(file))).map_err(failed)?;
         let client = client.ok_or_else(|| {
             CliError::usage(format!("`{}` is not a transcript of Claude Code or Codex", path.display()))
         })?;
@@ -62,7 +62,7 @@ impl Transcript {
         commit: &Oid,
     ) -> Result<Vec<Evidence>, CliError> {
         let calls =
-            File::open(&self.path).and_then(|file| transcript::calls(self.client, BufReader::new(file)));
+            open_regular(&self.path).and_then(|file| transcript::calls(self.client, BufReader::new(file)));
         let Ok(calls) = calls else { return Ok(Vec::new()) };
         let changes = repo.changes_of(&repo.commit(commit)?)?;
         let paths: Vec<RepoPath> = changes.into_iter().map(|change| change.path).collect();

@@ -1,4 +1,5 @@
 use clap::Args;
+use mala_core::file::MESSAGE;
 use mala_core::{IssueId, Priority};
 use mala_store::{IssueName, NewIssue};
 use serde_json::json;
@@ -77,7 +78,5 @@ fn text(given: &str, context: &Context) -> Result<String, CliError> {
     if given != "-" {
         return Ok(given.to_owned());
     }
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut context.ui.input(), &mut text)?;
-    Ok(text)
+    context.read_input(MESSAGE)
 }

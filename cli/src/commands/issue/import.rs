@@ -1,7 +1,7 @@
-use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use mala_core::file::ISSUES;
 use serde_json::json;
 
 use super::desk;
@@ -22,14 +22,10 @@ pub(crate) struct ImportArgs {
 
 pub(crate) fn cmd_import(args: &ImportArgs, context: &Context) -> Result<Code, CliError> {
     let (mut store, who) = desk(context)?;
-    let mut text = String::new();
-    if args.file.as_os_str() == "-" {
-        std::io::Read::read_to_string(&mut context.ui.input(), &mut text)?;
-    } else {
-        let path = context.cwd.join(&args.file);
-        text = fs::read_to_string(&path)
-            .map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", path.display())))?;
-    }
+    let text = match args.file.as_os_str() == "-" {
+        true => context.read_input(ISSUES)?,
+        false => context.read_text(&args.file, ISSUES)?,
+    };
     let imported = store.import_issues(&who, &text)?;
     for (id, other) in &imported.dangling {
         context.ui.warning(&format!("{id} needs {other}, which is not known, so it will not become ready"));

@@ -1,5 +1,6 @@
 use clap::Args;
 use mala_core::IssueId;
+use mala_core::file::MESSAGE;
 use serde_json::json;
 
 use super::desk;
@@ -20,11 +21,7 @@ pub(crate) struct NoteArgs {
 
 pub(crate) fn cmd_note(args: &NoteArgs, context: &Context) -> Result<Code, CliError> {
     let (mut store, who) = desk(context)?;
-    let mut text = args.text.clone();
-    if text == "-" {
-        text.clear();
-        std::io::Read::read_to_string(&mut context.ui.input(), &mut text)?;
-    }
+    let text = if args.text == "-" { context.read_input(MESSAGE)? } else { args.text.clone() };
     let note = store.note(&who, &args.id, &text)?;
     context
         .ui
