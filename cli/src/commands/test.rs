@@ -90,7 +90,14 @@ fn announce(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let Some(supervised) = &context.supervised else {
         return Err(CliError::usage("only a process of an agent's tree can announce a test"));
     };
-    let mut announcement = Announcement { snapshot: args.snapshot.clone(), locks: Vec::new() };
+    let snapshot = args.snapshot.as_ref().map(|folder| context.cwd.join(folder));
+    if let Some(folder) = &snapshot
+        && supervised.guard.turns().snapshot(folder).is_none()
+    {
+        let text = format!("`{}` is not a snapshot of this agent's checkout", folder.display());
+        return Err(CliError::refused(text).hint("to test in a snapshot: mala test --isolated -- COMMAND"));
+    }
+    let mut announcement = Announcement { snapshot, locks: Vec::new() };
     if let Some(longest) = args.longest()?
         && let Some(process) = Process::find(supervised.pid)
     {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,11 +16,12 @@ use mala_core::{
 };
 use mala_gate::Repo;
 use mala_gate::evidence::{Ended, Launch, Place, Recording, Who};
+use mala_gate::snapshot::FoundSnapshot;
 use mala_logs::secrets::mask_args;
 use mala_logs::telemetry::metrics;
 use mala_logs::telemetry::spans::{self, Span};
 use mala_sandbox::{Capture, Exit, Held, Hold, Ruling, Start};
-use mala_store::process::{Process, ProcessTable};
+use mala_store::process::{self, Process, ProcessTable};
 use mala_store::{Cause, EventKind, Outcome, Party, Request, Store, StoreError, Wait};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -161,10 +162,11 @@ impl Turns {
     }
 
     /// The snapshot in this folder, if it is one of ours.
-    fn snapshot(&self, folder: &Path) -> Option<Scope> {
+    pub(crate) fn snapshot(&self, folder: &Path) -> Option<Scope> {
         let folder = folder.canonicalize().ok()?;
-        let is_ours = folder.starts_with(self.scope.work_dir());
-        is_ours.then(|| Scope::discover(&folder).ok()).flatten().filter(|scope| scope.root() == folder)
+        let is_ours = |scope: &Scope| scope.root() == folder && scope.git_dir() == self.scope.git_dir();
+        let is_in_place = folder.starts_with(self.scope.work_dir());
+        is_in_place.then(|| Scope::discover(&folder).ok()).flatten().filter(is_ours)
     }
 
     /// The turn that this program has to wait for, if any.
@@ -197,6 +199,7 @@ impl Turns {
             locks: announced.map(|said| said.locks).unwrap_or_default(),
             granted: None,
             recording: None,
+            found: None,
             capture: None,
         })
     }
@@ -247,6 +250,8 @@ pub(crate) struct Turn {
     locks: Vec<Lock>,
     granted: Option<Instant>,
     recording: Option<Recording>,
+    /// The snapshot, as long as something is recorded in it.
+    found: Option<FoundSnapshot>,
     /// What it prints, where that can be copied.
     capture: Option<Capture>,
 }
@@ -316,9 +321,13 @@ impl Turn {
             mutex: mutexes(&self.locks).next().cloned(),
             place: if self.snapshot.is_some() { Place::Isolated } else { Place::Shared },
         };
-        let scope = self.snapshot.as_ref().unwrap_or(&self.scope);
-        let recording = Recording::begin(&Repo::new(scope.clone()), who, launch)?;
-        self.capture = held.capture(File::create(recording.output_log())?)?;
+        let shared = Repo::new(self.scope.clone());
+        let snapshot = self.snapshot.clone();
+        self.found =
+            snapshot.map(|scope| FoundSnapshot::open(&shared, scope, &process::current())).transpose()?;
+        let repo = self.found.as_ref().map_or(&shared, FoundSnapshot::repo);
+        let recording = Recording::begin(repo, who, launch)?;
+        self.capture = held.capture(recording.output()?)?;
         let detail = json!({ "command": self.request.reason, "evidence": recording.id() });
         store.record_fact(party, EventKind::TestStarted, None, &detail)?;
         self.recording = Some(recording);
@@ -341,7 +350,7 @@ impl Turn {
             output_sha256: match self.capture.take() {
                 Some(capture) => {
                     capture.finish()?;
-                    Some(sha256(recording.output_log())?)
+                    Some(sha256(recording.output()?)?)
                 }
                 None => None,
             },
@@ -401,8 +410,9 @@ impl Drop for Turn {
 }
 
 /// The hash of a file, in hexadecimal digits.
-fn sha256(path: &Path) -> io::Result<String> {
-    let mut reader = io::BufReader::new(File::open(path)?);
+fn sha256(mut file: File) -> io::Result<String> {
+    file.rewind()?;
+    let mut reader = io::BufReader::new(file);
     let mut hash = Sha256::new();
     loop {
         let bytes = io::BufRead::fill_buf(&mut reader)?;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +72,8 @@ pub struct Recording {
     launch: Launch,
     id: EvidenceId,
     output_log: PathBuf,
+    /// The same file, open since it was made.
+    output: File,
     started_at: Timestamp,
     ended_at: Option<Timestamp>,
     start: Scene,
@@ -87,10 +89,11 @@ struct Scene {
 impl Recording {
     /// To be called right before the command starts. `repo` is the checkout that it will see.
     pub fn begin(repo: &Repo, who: Who, launch: Launch) -> Result<Self, EvidenceError> {
-        let (id, output_log) = reserve_output(&outputs(repo.scope()))?;
+        let (id, output_log, output) = reserve_output(&outputs(repo.scope()))?;
         let started_at = Timestamp::now();
         let start = Scene::of(repo)?;
-        Ok(Self { repo: repo.clone(), who, launch, id, output_log, started_at, ended_at: None, start })
+        let repo = repo.clone();
+        Ok(Self { repo, who, launch, id, output_log, output, started_at, ended_at: None, start })
     }
 
     pub fn id(&self) -> &EvidenceId {
@@ -100,6 +103,11 @@ impl Recording {
     /// The file that the command's output is to be saved in; it exists and is empty.
     pub fn output_log(&self) -> &Path {
         &self.output_log
+    }
+
+    /// The file that the command's output is to be saved in, whatever has its name by now.
+    pub fn output(&self) -> io::Result<File> {
+        self.output.try_clone()
     }
 
     /// The command has ended just now, and [`Recording::finish`] may have to wait for its output.
@@ -245,14 +253,14 @@ pub(crate) fn standing(
 }
 
 /// A new output file, whose name makes the id unique.
-fn reserve_output(folder: &Path) -> Result<(EvidenceId, PathBuf), EvidenceError> {
+fn reserve_output(folder: &Path) -> Result<(EvidenceId, PathBuf, File), EvidenceError> {
     let failed = |path: &Path, source| EvidenceError::Output { path: path.to_owned(), source };
     fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
     loop {
         let id = EvidenceId::random();
         let path = folder.join(format!("{id}.log"));
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(_) => return Ok((id, path)),
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((id, path, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(source) => return Err(failed(&path, source)),
         }

@@ -14,6 +14,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use mala_core::file::{SETTINGS, read_small_text};
 use mala_core::ports::Liveness;
 use mala_core::scope::ScopeError;
 use mala_core::{AgentId, Owner, Scope};
@@ -41,6 +42,8 @@ pub enum SnapshotError {
     Ownership(#[from] OwnershipError),
     #[error("the snapshot is not a checkout")]
     Scope(#[from] ScopeError),
+    #[error("`{}` is not a snapshot of this repository", .0.display())]
+    Foreign(PathBuf),
     #[error("cannot use `{}`", .path.display())]
     Io {
         path: PathBuf,
@@ -98,7 +101,8 @@ impl Snapshot {
         let folder = OwnedFolder::create(&parent, owner).map_err(at(&parent))?;
         let tree = folder.path().join("tree");
         prepare(repo, folder.path(), &tree, commit).map_err(at(folder.path()))?;
-        let copy = repo.beside(Scope::discover(&tree)?);
+        let scope = Scope::discover(&tree)?;
+        let copy = pinned(repo, scope, &folder.path().join("git"))?;
         copy.git_with(ALL_CORES, "read-tree").args(["--reset", "-u"]).arg(commit).output()?;
         for folder in carried {
             folder.bring(repo.root(), &tree)?;
@@ -130,6 +134,52 @@ impl Snapshot {
     }
 }
 
+/// A snapshot that somebody else has made, for whoever records what is run in it.
+///
+/// Whoever may write to the work folder can have made it, and can change it at any time. Of its git folder nothing counts but the
+/// index and the name of the commit: which settings apply, and where records go, is not up to it.
+#[derive(Debug)]
+pub struct FoundSnapshot {
+    repo: Repo,
+    // Dropped last: it is the git folder.
+    _folder: OwnedFolder,
+}
+
+impl FoundSnapshot {
+    /// The snapshot whose checkout is `scope`, one of `repo`.
+    pub fn open(repo: &Repo, scope: Scope, owner: &Owner) -> Result<Self, SnapshotError> {
+        let git = scope.root().with_file_name("git");
+        let head = git.join("HEAD");
+        let text = read_small_text(&head, SETTINGS).map_err(at(&head))?;
+        let commit =
+            Oid::parse(text.trim_end()).ok_or_else(|| SnapshotError::Foreign(scope.root().into()))?;
+        let parent = seen_folder_of(repo);
+        let folder = OwnedFolder::create(&parent, owner).map_err(at(&parent))?;
+        fs::write(folder.path().join("HEAD"), format!("{commit}\n")).map_err(at(folder.path()))?;
+        let repo = pinned(repo, scope, folder.path())?.with_env("GIT_INDEX_FILE", git.join("index"));
+        Ok(Self { repo, _folder: folder })
+    }
+
+    pub fn repo(&self) -> &Repo {
+        &self.repo
+    }
+}
+
+/// A checkout of `repo` whose files do not tell git which repository they belong to: agents may write them.
+fn pinned(repo: &Repo, scope: Scope, git_dir: &Path) -> Result<Repo, SnapshotError> {
+    if scope.git_dir() != repo.scope().git_dir() {
+        return Err(SnapshotError::Foreign(scope.root().to_owned()));
+    }
+    let root = scope.root().to_owned();
+    let pinned = repo.beside(scope).with_env("GIT_DIR", git_dir).with_env("GIT_WORK_TREE", root);
+    Ok(pinned.with_env("GIT_COMMON_DIR", repo.scope().git_dir()))
+}
+
+/// Git folders for snapshots that others have made. Unlike these, they are out of agents' reach.
+fn seen_folder_of(repo: &Repo) -> PathBuf {
+    repo.scope().state_dir().join("snapshots")
+}
+
 fn folder_of(repo: &Repo) -> PathBuf {
     repo.scope().work_dir().join("snapshots")
 }
@@ -149,6 +199,10 @@ fn prepare(repo: &Repo, folder: &Path, tree: &Path, commit: &Oid) -> io::Result<
 
 /// Removes the snapshots of killed processes.
 pub fn sweep(repo: &Repo, liveness: &dyn Liveness) -> Result<Vec<PathBuf>, SnapshotError> {
+    // Inside an agent's tree they are out of reach; others clear them up.
+    for seen in owned_folder::abandoned(&seen_folder_of(repo), liveness).unwrap_or_default() {
+        let _ = owned_folder::remove(&seen);
+    }
     let parent = folder_of(repo);
     let folders = owned_folder::abandoned(&parent, liveness).map_err(at(&parent))?;
     for folder in &folders {

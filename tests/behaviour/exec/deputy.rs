@@ -3,8 +3,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use mala_tests::World;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 
 use super::{exec, read, world};
 use crate::cli::{Answer, MALA, done};
@@ -82,4 +85,70 @@ fn what_a_repository_in_the_checkout_configures_is_run_by_nobody() {
     let record = done(&world, "logs list evidence --json").json();
     let files = &record["evidence"][0]["files"];
     assert_eq!(files["module"], "unknown", "that it is changed is seen all the same: {record}");
+}
+
+#[test]
+fn a_snapshot_does_not_lead_the_supervisor_elsewhere() {
+    let world = world();
+    let other = booby_trap(&world, world.base().join("other"));
+    let tree = world.root().join(".git/mala-work/snapshots/x/tree");
+    let git = tree.with_file_name("git");
+    for folder in [&tree, &git] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(tree.join(".git"), format!("gitdir: {}\n", git.display())).unwrap();
+    fs::write(git.join("HEAD"), format!("{}\n", world.git(&["rev-parse", "HEAD"]))).unwrap();
+    fs::write(git.join("commondir"), format!("{}\n", other.join(".git").display())).unwrap();
+    let at = tree.display();
+    let answer = exec(&world, "me", &format!("cd {at} && {MALA} test --snapshot {at} -- touch ran"));
+    assert!(
+        answer.code == 1 && answer.err.contains("is not a snapshot of this agent's checkout"),
+        "{answer:?}"
+    );
+    assert!(!tree.join("ran").exists() && !other.join(".git/mala").exists());
+}
+
+#[test]
+fn a_snapshot_that_changes_while_it_is_used_leads_nobody_elsewhere() {
+    let world = world();
+    let other = booby_trap(&world, world.base().join("other"));
+    let script = format!(
+        "echo {}/.git > ../git/commondir; echo '* filter=x' > .gitattributes; echo x > free.txt",
+        other.display()
+    );
+    let answer = exec(&world, "me", &format!("{MALA} test --isolated --json -- sh -c \"{script}\""));
+    assert_eq!((answer.code, read(&world, "held.txt").as_str()), (0, "theirs\n"), "{answer:?}");
+    assert_eq!(answer.json()["after"].as_object().unwrap().len(), 2, "what it changed is seen: {answer:?}");
+    let left = fs::read_dir(world.root().join(".git/mala/snapshots")).unwrap().count();
+    assert_eq!(left, 0, "and nothing of it is left");
+}
+
+/// Runs mala, but not for long.
+fn soon(world: &World, args: &[&str]) -> Answer {
+    let mut command = world.command("timeout");
+    command.args(["--kill-after=1", "10", MALA]).args(args).env_remove("MALA_AGENT");
+    command.stdin(Stdio::null()).output().unwrap().into()
+}
+
+#[test]
+fn what_is_no_file_is_not_waited_for() {
+    let world = world();
+    let pipe = |path: &str| mkfifo(&world.root().join(path), Mode::S_IRWXU).unwrap();
+    pipe("mala.toml");
+    for args in [&["exec", "--agent", "me", "--", "true"][..], &["clean"], &["status"]] {
+        let answer = soon(&world, args);
+        assert!(answer.code == 2 && answer.err.contains("mala.toml"), "{args:?}: {answer:?}");
+    }
+    fs::remove_file(world.root().join("mala.toml")).unwrap();
+    fs::create_dir(world.root().join("sub")).unwrap();
+    pipe("sub/.gitignore");
+    let answer = soon(&world, &["exec", "--agent", "me", "--", "sh", "-c", "echo x > sub/x"]);
+    assert_eq!((answer.code, read(&world, "sub/x").as_str()), (0, "x\n"), "{answer:?}");
+    fs::remove_file(world.root().join("sub/.gitignore")).unwrap();
+    pipe("words");
+    for command in ["gate commit-msg words", "issue import words", "issue import /dev/zero"] {
+        let script = format!("exec {MALA} {command}");
+        let answer = soon(&world, &["exec", "--agent", "me", "--issue", "bd-1", "--", "sh", "-c", &script]);
+        assert!(answer.code == 2 && answer.err.contains("not a regular file"), "{command}: {answer:?}");
+    }
 }
