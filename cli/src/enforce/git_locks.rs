@@ -12,10 +12,12 @@
 //!
 //! Records are one file per supervisor, for the case that it is killed itself. Agents cannot write there.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use mala_core::ports::Liveness;
 use mala_core::{Life, Owner, Scope};
@@ -26,6 +28,10 @@ use serde::{Deserialize, Serialize};
 
 /// A file of records that grows beyond this is begun anew as soon as nothing in it counts any more.
 const LONG: u64 = 64 << 10;
+
+/// How long to wait for a turn, which takes no longer than to look at a few files.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What one supervisor knows about its tree's lock files.
 #[derive(Debug)]
@@ -183,9 +189,16 @@ fn records(folder: &Path) -> Vec<(PathBuf, Vec<Record>)> {
     files.map(read).collect()
 }
 
-/// The turn of those who remove lock files; it ends with the value, or with the process.
+/// The turn of those who remove lock files; it ends with the value, or with the process. Whoever can read the file can hold
+/// it as long as they like, so a turn that does not come soon is an error: then nothing is removed.
 fn turn(folder: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).append(true).open(folder.join("turn"))?;
-    file.lock()?;
-    Ok(file)
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if began.elapsed() < LONGEST_WAIT => thread::sleep(LOOK_AGAIN),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
