@@ -15,6 +15,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use clap::Parser;
 use mala_agents::mcp::{CommandLine, Leash, Ran};
@@ -39,6 +40,11 @@ use crate::ui::{ClientStreams, Ui};
 pub(crate) const VARIABLE: &str = "MALA_SUPERVISOR";
 /// The longest message: far more than the system allows for arguments that make sense here.
 const LONGEST: u64 = 4 << 20;
+/// So many are served at once; others wait until one of them is done.
+const MOST: usize = 64;
+/// How long somebody may take to go on with what they have begun to ask.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The socket to turn to for this command, if this process belongs to a tree.
 pub(crate) fn supervisor_of(command: &Command) -> Option<PathBuf> {
@@ -227,12 +233,7 @@ impl Desk {
         let folder = File::open(dir)?;
         let listener = UnixListener::bind(short_path(&folder, &socket))?;
         let (party, guard) = (party.clone(), guard.clone());
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (party, guard) = (party.clone(), guard.clone());
-                thread::spawn(move || serve(stream, party, guard));
-            }
-        });
+        thread::Builder::new().spawn(move || answer(&listener, &party, &guard))?;
         Ok(Self { socket })
     }
 
@@ -247,9 +248,47 @@ impl Drop for Desk {
     }
 }
 
+/// Serves whoever comes, so many at once. Where a file or a thread cannot be had, that one is turned away, and others may have
+/// more luck.
+fn answer(listener: &UnixListener, party: &Party, guard: &Arc<StoreGuard>) {
+    let at_work = Arc::new(());
+    for stream in listener.incoming() {
+        while Arc::strong_count(&at_work) > MOST {
+            thread::sleep(LOOK_AGAIN);
+        }
+        let (party, guard, one) = (party.clone(), guard.clone(), at_work.clone());
+        let started = stream.and_then(|stream| {
+            thread::Builder::new().spawn(move || {
+                let _one = one;
+                serve(stream, party, guard);
+            })
+        });
+        if started.is_err() {
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// Connects to a supervisor of this process. Anybody can make a socket and claim to be one, so the kernel is asked who it is.
 fn connect(socket: &Path) -> io::Result<UnixStream> {
     let folder = File::open(socket.parent().unwrap_or(Path::new("/")))?;
-    UnixStream::connect(short_path(&folder, socket))
+    let stream = UnixStream::connect(short_path(&folder, socket))?;
+    let supervisor = peer(&stream)?;
+    if !is_below(std::process::id(), supervisor) {
+        let text = format!("process {supervisor}, which listens there, did not start this one");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(stream)
+}
+
+/// The process at the other end.
+fn peer(stream: &UnixStream) -> io::Result<u32> {
+    Ok(socket_peercred(stream)?.pid.as_raw_nonzero().get().unsigned_abs())
+}
+
+/// True if the process `pid` is in the tree of the process `root`.
+fn is_below(pid: u32, root: u32) -> bool {
+    Process::find(pid).is_some_and(|process| process.ancestors().any(|ancestor| ancestor.pid == root))
 }
 
 /// A socket's path may have only about a hundred characters; through an open folder every path is short.
@@ -284,14 +323,12 @@ struct Request {
 }
 
 fn receive(stream: &mut UnixStream) -> io::Result<Request> {
-    let peer = socket_peercred(&*stream)?.pid;
+    let pid = peer(stream)?;
     let asker = hang_up(stream)?;
-    let pid = peer.as_raw_nonzero().get().unsigned_abs();
-    let is_ours = Process::find(pid)
-        .is_some_and(|process| process.ancestors().any(|ancestor| ancestor.pid == std::process::id()));
-    if !is_ours {
+    if !is_below(pid, std::process::id()) {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied));
     }
+    stream.set_read_timeout(Some(LONGEST_PAUSE))?;
     let streams = receive_streams(stream)?;
     let mut message = Vec::new();
     stream.take(LONGEST).read_to_end(&mut message)?;

@@ -1,11 +1,13 @@
 //! The supervisor has rights that the tree does not have, and does not use them for it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
-use mala_tests::World;
+use mala_tests::{World, eventually};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
@@ -151,4 +153,146 @@ fn what_is_no_file_is_not_waited_for() {
         let answer = soon(&world, &["exec", "--agent", "me", "--issue", "bd-1", "--", "sh", "-c", &script]);
         assert!(answer.code == 2 && answer.err.contains("not a regular file"), "{command}: {answer:?}");
     }
+}
+
+#[test]
+fn a_turn_that_somebody_keeps_stops_nobody() {
+    let world = world();
+    assert_eq!(exec(&world, "me", "true").code, 0);
+    let turn = world.root().join(".git/mala/git-locks/turn");
+    let turn = fs::OpenOptions::new().create(true).append(true).open(turn).unwrap();
+    turn.lock().unwrap();
+    let lock = world.root().join(".git/index.lock");
+    let script = "sh -c 'set -C; : > .git/index.lock; kill -9 $$'; true";
+    let answer = soon(&world, &["exec", "--agent", "me", "--", "sh", "-c", script]);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert_eq!(soon(&world, &["clean"]).code, 0);
+    assert!(lock.exists(), "without a turn nothing is removed");
+    drop(turn);
+    done(&world, "clean");
+    assert!(!lock.exists(), "and later it is");
+}
+
+/// Connects to the supervisor so many times and asks nothing, until it is told to ask something.
+const IDLE: &str = r#"
+import os, socket, sys
+sys.stdin.readline()
+crowd = [socket.socket(socket.AF_UNIX) for _ in range(int(sys.argv[2]))]
+for s in crowd: s.connect(os.environ["MALA_SUPERVISOR"])
+print("connected", flush=True)
+sys.stdin.readline()
+os.execvp("timeout", ["timeout", "20", sys.argv[1], "whoami"])
+"#;
+
+/// An agent that crowds the desk of its supervisor, when it is told to.
+struct Crowd {
+    supervisor: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Crowd {
+    fn of(mut command: Command, program: &Path, size: u32) -> Self {
+        command
+            .args(["exec", "--agent", "me", "--", "python3", "-c", IDLE])
+            .arg(program)
+            .arg(size.to_string());
+        command.env_remove("MALA_AGENT").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut supervisor = command.spawn().unwrap();
+        let input = supervisor.stdin.take().unwrap();
+        let output = BufReader::new(supervisor.stdout.take().unwrap());
+        Self { supervisor, input, output }
+    }
+
+    fn go_on(&mut self) -> String {
+        self.input.write_all(b"\n").unwrap();
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+}
+
+#[test]
+fn a_crowd_at_the_supervisors_desk_does_no_harm() {
+    let world = world();
+    let mut crowd = Crowd::of(world.command(MALA), Path::new(MALA), 100);
+    assert_eq!(crowd.go_on(), "connected\n");
+    std::thread::sleep(Duration::from_millis(200));
+    let threads = fs::read_dir(format!("/proc/{}/task", crowd.supervisor.id())).unwrap().count();
+    assert!(threads < 90, "{threads}");
+    assert!(crowd.go_on().contains("me"));
+    assert!(crowd.supervisor.wait().unwrap().success());
+}
+
+#[test]
+fn a_supervisor_that_had_no_thread_to_spare_answers_later() {
+    const NOBODY: &str = "65534";
+    let world = world();
+    // No limit holds for root.
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let mut program = PathBuf::from(MALA);
+    if is_root {
+        program = world.base().join("mala");
+        fs::copy(MALA, &program).unwrap();
+        let given = Command::new("chown").args(["-R", "65534:65534"]).arg(world.base()).status();
+        assert!(given.unwrap().success());
+    }
+    let ordinary = |program: &Path| {
+        let mut command = world.command("setpriv");
+        if is_root {
+            command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        }
+        command.arg(program);
+        command
+    };
+    let mut crowd = Crowd::of(ordinary(&program), &program, 3);
+    let pid = crowd.supervisor.id().to_string();
+    let limit = |limit: &str| {
+        let mut command = ordinary(Path::new("prlimit"));
+        assert!(command.args(["--pid", &pid, &format!("--nproc={limit}:")]).status().unwrap().success());
+    };
+    let limits = fs::read_to_string("/proc/self/limits").unwrap();
+    let usual = limits.lines().find_map(|line| line.strip_prefix("Max processes")).unwrap();
+    let usual = usual.split_whitespace().next().unwrap();
+    let desk = world.root().join(".git/mala/desk");
+    eventually("it is at work", || fs::read_dir(&desk).is_ok_and(|desk| desk.count() == 1));
+    limit("1");
+    let connected = crowd.go_on();
+    std::thread::sleep(Duration::from_millis(200));
+    limit(usual);
+    assert_eq!(connected, "connected\n");
+    assert!(crowd.go_on().contains("me"));
+    assert!(crowd.supervisor.wait().unwrap().success());
+}
+
+/// Listens where a supervisor would, says yes to whatever it is asked, and tells how much that was.
+const FALSE_DESK: &str = r#"
+import socket, sys
+desk = socket.socket(socket.AF_UNIX); desk.bind(sys.argv[1]); desk.listen(); print("open", flush=True)
+while True:
+    asker = desk.accept()[0]; heard = 0
+    while text := asker.recv(4096): heard += len(text)
+    print(heard, flush=True)
+    try: asker.send(b"\0")
+    except OSError: pass
+    asker.close()
+"#;
+
+#[test]
+fn only_who_started_a_process_is_its_supervisor() {
+    let world = world();
+    assert_eq!(exec(&world, "me", "true").code, 0);
+    let socket = world.root().join(".git/mala/desk/1.sock");
+    let mut desk = world.command("python3");
+    desk.args(["-c", FALSE_DESK]).arg(&socket).stdout(Stdio::piped());
+    let mut desk = desk.spawn().unwrap();
+    let mut said = BufReader::new(desk.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().unwrap(), "open");
+    let named = exec(&world, "me", &format!("MALA_SUPERVISOR={} {MALA} whoami", socket.display()));
+    assert!(named.code == 3 && named.err.contains("did not start this one"), "{named:?}");
+    let found = exec(&world, "me", &format!("env -u MALA_SUPERVISOR {MALA} mcp < /dev/null"));
+    assert_eq!(found.code, 0, "{found:?}");
+    assert_eq!([said.next().unwrap(), said.next().unwrap()], ["0", "0"], "it was asked something");
+    desk.kill().unwrap();
+    desk.wait().unwrap();
 }
