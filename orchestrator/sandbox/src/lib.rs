@@ -104,7 +104,7 @@
 //!
 //! - It cannot reach deputies: a container daemon, a terminal multiplexer or a service that was running before and does
 //!   work for whoever asks. Descriptors that such a process hands in are not judged either.
-//! - Owner, times and extended attributes are not judged: they are neither content nor kept by git.
+//! - Owner, times and extended attributes other than access lists are not judged: they are neither content nor kept by git.
 //! - A hard link outside the tree, or in an allowed folder, to a file inside, that somebody outside makes while the program
 //!   runs, can be written in a race, if the program knows it and swaps names at the right moment.
 //! - As root it holds, but root has ways to change files without naming them: run agents as an ordinary user.

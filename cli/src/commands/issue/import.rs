@@ -22,9 +22,10 @@ pub(crate) struct ImportArgs {
 
 pub(crate) fn cmd_import(args: &ImportArgs, context: &Context) -> Result<Code, CliError> {
     let (mut store, who) = desk(context)?;
-    let text = match args.file.as_os_str() == "-" {
-        true => context.read_input(ISSUES)?,
-        false => context.read_text(&args.file, ISSUES)?,
+    let text = if args.file.as_os_str() == "-" {
+        context.read_input(ISSUES)?
+    } else {
+        context.read_text(&args.file, ISSUES)?
     };
     let imported = store.import_issues(&who, &text)?;
     for (id, other) in &imported.dangling {
