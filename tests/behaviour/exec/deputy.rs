@@ -292,7 +292,9 @@ fn only_who_started_a_process_is_its_supervisor() {
     assert!(named.code == 3 && named.err.contains("did not start this one"), "{named:?}");
     let found = exec(&world, "me", &format!("env -u MALA_SUPERVISOR {MALA} mcp < /dev/null"));
     assert_eq!(found.code, 0, "{found:?}");
-    assert_eq!([said.next().unwrap(), said.next().unwrap()], ["0", "0"], "it was asked something");
     desk.kill().unwrap();
     desk.wait().unwrap();
+    // Whoever has found the true one first does not try this one.
+    let heard: Vec<String> = said.collect();
+    assert!(heard.iter().all(|heard| heard == "0"), "it was asked something: {heard:?}");
 }
