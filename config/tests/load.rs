@@ -469,7 +469,7 @@ fn a_file_that_cannot_be_read_is_an_error_that_names_it() {
     world.sources.repo_file = Some(world.write("mala.toml", b"[lock]\nttl = \"\xff\"\n"));
     insta::assert_snapshot!(world.error(), @r"
     × cannot read the settings in `mala.toml`
-    ╰─▶ stream did not contain valid UTF-8
+    ╰─▶ invalid utf-8 sequence of 1 bytes from index 14
     help: make it a readable text file, or move it away
     ");
     world.sources.repo_file = None;

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
 
 /// More than anybody writes down as settings, rules or a prompt.
@@ -19,7 +20,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
     let meta = file.metadata()?;
     if meta.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
+        return Err(Errno::EISDIR.into());
     }
     if !meta.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));

@@ -263,6 +263,10 @@ mod tests {
     #[test]
     fn the_portable_view_agrees_with_the_native_one() {
         let mut child = sleeper();
+        // It is a moment between the program's start and its arguments being there.
+        while system::args(child.id()).is_empty() {
+            std::thread::yield_now();
+        }
         let (native, portable) = (system::find(child.id()).unwrap(), portable::find(child.id()).unwrap());
         assert_eq!((portable.pid, portable.parent), (native.pid, native.parent));
         assert_eq!(portable.name, native.name);

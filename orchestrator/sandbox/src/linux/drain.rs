@@ -26,7 +26,7 @@ const F_SETSIG: libc::c_int = 10;
 pub fn has_writers(path: &Path) -> io::Result<bool> {
     // A pipe or a device would notice being opened.
     let opened = match rustix::fs::openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(false),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG) => return Ok(false),
         opened => opened?,
     };
     let stat = rustix::fs::fstat(&opened)?;

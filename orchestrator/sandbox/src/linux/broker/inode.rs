@@ -51,6 +51,13 @@ impl Session<'_> {
     }
 
     fn change_mode(&self, object: &Object, mode: u32) -> Result<Answer, Errno> {
+        // Nobody could work in the checkout any more.
+        if let Object::Named(place) = object
+            && place.path == self.rules.zones.root()
+            && mode & 0o700 != 0o700
+        {
+            return Err(self.refuse_fixed(&place.path));
+        }
         let found = self.may_change(object, Action::Chmod)?;
         if found.kind() == FileType::Symlink {
             return Err(Errno::OPNOTSUPP);
@@ -107,9 +114,6 @@ impl Session<'_> {
             Object::Named(place) => place,
         };
         let found = place.found.as_ref().ok_or(Errno::NOENT)?;
-        if place.path == self.rules.zones.root() {
-            return Err(self.refuse_fixed(&place.path));
-        }
         let names = self.names(found, self.lane(place)?);
         let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
         self.permit(action, &names, place.is_folder())?;
