@@ -1,0 +1,79 @@
+//! Programs notice as little as possible of `mala exec`.
+
+use super::{exec, read, world};
+use crate::cli::{Answer, MALA, mala};
+
+#[test]
+fn an_open_that_fails_has_done_nothing() {
+    let world = world();
+    let script = "
+import os, resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+while True:
+    try: os.open('/dev/null', os.O_RDONLY)
+    except OSError: break
+for name, flags in [('free.txt', os.O_WRONLY | os.O_TRUNC), ('new.txt', os.O_WRONLY | os.O_CREAT)]:
+    try: os.open(name, flags); print('opened', name)
+    except OSError as error: print(os.strerror(error.errno))
+os.close(10)
+os.close(os.open('free.txt', os.O_WRONLY | os.O_TRUNC | os.O_APPEND))
+print(os.stat('free.txt').st_size)
+";
+    let run = |body: &str| -> Answer {
+        mala(&world, ["exec", "--agent", "me", "--", "python3", "-c", body]).output().unwrap().into()
+    };
+    let failing = &script[..script.find("os.close(10)").unwrap()];
+    assert_eq!(run(failing).out, "Too many open files\n".repeat(2));
+    assert_eq!(read(&world, "free.txt"), "anybody's\n");
+    assert!(!world.root().join("new.txt").exists());
+    assert_eq!(run(script).out, format!("{}0\n", "Too many open files\n".repeat(2)));
+}
+
+#[test]
+fn in_other_repositories_git_does_what_it_likes() {
+    let world = world();
+    let other = world.base().join("other");
+    let script = format!(
+        "git init -q {0} && cd {0} && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m a && git checkout -q -b b \
+         && git stash -q && cd / && git -C {0} checkout -q -b c && git -C {0} branch --show-current",
+        other.display()
+    );
+    assert_eq!(exec(&world, "me", &script).out, "c\n");
+    for command in
+        [&["git", "stash"][..], &["git", "reset", "--hard"], &["git", "-C", ".", "checkout", "-b", "x"]]
+    {
+        let words = ["exec", "--agent", "me", "--"].iter().chain(command);
+        let answer: Answer = mala(&world, words).output().unwrap().into();
+        assert!(answer.code != 0 && answer.err.contains("shared checkout"), "{command:?}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_parent_that_ignores_its_children_changes_nothing() {
+    let world = world();
+    let ignoring = "import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])";
+    let words = [MALA, "exec", "--agent", "me", "--", "sh", "-c", "echo x > held.txt; exit 5"];
+    let answer: Answer = world.command("python3").args(["-c", ignoring]).args(words).output().unwrap().into();
+    assert_eq!((answer.code, read(&world, "held.txt").as_str()), (5, "theirs\n"), "{answer:?}");
+}
+
+#[test]
+fn who_waits_for_the_other_end_of_a_pipe_hears_signals() {
+    let world = world();
+    let script = "
+import os, signal
+os.mkfifo('pipe')
+def heard(*_): print('heard', flush=True); os._exit(0)
+signal.signal(signal.SIGALRM, heard)
+signal.alarm(1)
+os.open('pipe', os.O_WRONLY)
+";
+    let answer: Answer =
+        mala(&world, ["exec", "--agent", "me", "--", "timeout", "20", "python3", "-c", script])
+            .output()
+            .unwrap()
+            .into();
+    assert_eq!((answer.code, answer.out.as_str()), (0, "heard\n"), "{answer:?}");
+}
