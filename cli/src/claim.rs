@@ -38,14 +38,14 @@ impl Claim {
 
 /// The issue that an agent works on, as far as is known.
 pub(crate) fn issue_of(store: &mut Store, agent: &AgentId) -> Result<Option<IssueId>, CliError> {
-    let known = store.status()?.agents.into_iter().find(|known| known.party.agent == *agent);
+    let known = store.agents()?.into_iter().find(|known| known.party.agent == *agent);
     Ok(known.filter(|known| known.life != Life::Dead).and_then(|known| known.party.issue))
 }
 
 /// Notes that the agent, which the store knows, takes its issue on, unless it has before.
 pub(crate) fn note(store: &mut Store, scope: &Scope, party: &Party) -> Result<(), CliError> {
     let Some(issue) = &party.issue else { return Ok(()) };
-    let known = store.status()?.agents.into_iter().find(|known| known.party.agent == party.agent);
+    let known = store.agents()?.into_iter().find(|known| known.party.agent == party.agent);
     let Some(known) = known else { return Ok(()) };
     if Claim::noted(store, &known, issue)?.is_some() {
         return Ok(());

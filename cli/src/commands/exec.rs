@@ -147,7 +147,7 @@ fn profile(args: &ExecArgs) -> String {
 
 /// Registers the agent, unless somebody else is running under its name.
 fn join(store: &mut Store, party: &Party) -> Result<(), CliError> {
-    let agents = store.status()?.agents;
+    let agents = store.agents()?;
     let is_rival = |agent: &&Agent| {
         agent.party.agent == party.agent && agent.life != Life::Dead && agent.party.owner != party.owner
     };

@@ -80,7 +80,7 @@ impl<'a> Session<'a> {
     }
 
     fn others(&mut self) -> Result<Vec<AgentId>, CliError> {
-        let agents = self.store.status()?.agents;
+        let agents = self.store.agents()?;
         let is_other =
             |agent: &&Agent| agent.life != mala_core::Life::Dead && agent.party.agent != self.party.agent;
         Ok(agents.iter().filter(is_other).map(|agent| agent.party.agent.clone()).collect())

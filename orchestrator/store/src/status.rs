@@ -69,6 +69,11 @@ impl Store {
     pub fn status(&mut self) -> Result<Status> {
         self.read(|view| view.status())
     }
+
+    /// Everybody who is known here, the dead as well.
+    pub fn agents(&mut self) -> Result<Vec<Agent>> {
+        self.read(|view| view.agents())
+    }
 }
 
 impl View<'_> {

@@ -144,7 +144,7 @@ pub(crate) fn verdict(
 ) -> Result<Verdict, CliError> {
     let rules = super::rules(settings)?;
     let Subject { agent, issue } = question.subject.clone();
-    let known = store.status()?.agents.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
+    let known = store.agents()?.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
     let claim = known.as_ref().map(|known| Claim::of(&mut store, known, issue.as_ref())).transpose()?;
     let commit = match &question.revision {
         Some(revision) => Some(named(repo, revision)?),

@@ -61,8 +61,7 @@ impl Judged {
             Some(Party { agent, .. }) => Some(agent),
             None => self.agent.clone(),
         };
-        let known =
-            store.status()?.agents.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
+        let known = store.agents()?.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
         let issue = self.issue.clone().or_else(|| known.and_then(|known| known.party.issue));
         Ok(Subject { agent, issue })
     }

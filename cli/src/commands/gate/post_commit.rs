@@ -24,7 +24,7 @@ pub(super) fn cmd_post_commit(args: &PostCommitArgs, context: &Context) -> Resul
     let (Some(agent), Some(commit)) = (subject.agent, Repo::new(scope).resolve("HEAD")?) else {
         return Ok(Code::SUCCESS);
     };
-    let known = store.status()?.agents.into_iter().find(|known| known.party.agent == agent);
+    let known = store.agents()?.into_iter().find(|known| known.party.agent == agent);
     let owner: Owner = match known {
         Some(known) if known.life != Life::Dead => known.party.owner,
         _ => process::current(),

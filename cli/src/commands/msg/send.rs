@@ -131,7 +131,7 @@ struct Known {
 
 impl Known {
     fn of(store: &mut Store) -> Result<Self, CliError> {
-        let agents = store.status()?.agents.into_iter().map(|agent| agent.party.agent).collect();
+        let agents = store.agents()?.into_iter().map(|agent| agent.party.agent).collect();
         let mut people: Vec<PersonId> = store.people()?.into_iter().collect();
         people.push(crate::commands::issue::person()?);
         Ok(Self { agents, people })
