@@ -77,8 +77,8 @@ pub(crate) fn jail(scope: &Scope, mut exempt: Vec<PathBuf>) -> Jail {
         .collect();
     // Whoever owns a folder there can move any process of the user's, stop it and end it.
     protected.extend(Some(PathBuf::from(CGROUPS)).filter(|folder| folder.is_dir()));
-    // What is in there has its name from its content, and is nobody's.
-    exempt.push(git_dir.join("objects"));
+    // What is in there has its name from its content, or is a history of names, and is nobody's.
+    exempt.extend(["objects", "logs"].map(|name| git_dir.join(name)));
     let spares = Some(spares(scope));
     Jail { root: scope.root().to_path_buf(), git_dir, protected, exempt, spares }
 }
