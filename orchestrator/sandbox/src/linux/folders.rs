@@ -1,9 +1,14 @@
-//! What is remembered of folders for a moment: which one a thread is in, and the one that files are being made in.
+//! What is remembered of folders for a moment: which one a thread is in, the one that files are being made in, and those that
+//! are new.
 //!
-//! What was seen is still so if in that time nobody went elsewhere and no folder moved or was taken away. All that is known
-//! before it happens, so after it takes as long until what is seen is believed to last.
+//! What was seen is still so if in that time no folder moved or was taken away and, where names start at a thread's folder,
+//! nobody went elsewhere. All that is known before it happens, so after it takes as long until what is seen is believed to
+//! last.
+//!
+//! A folder that the tree has just made holds no links, as long as the tree makes none there. Somebody outside could, but
+//! would have to know it already. Whoever opens such a link for writing within that time is refused by Landlock.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,17 +21,38 @@ use super::resolve;
 
 /// How long what was seen is believed.
 const SETTLED: Duration = Duration::from_millis(20);
-/// Threads are forgotten when there are more.
+/// How long nobody else knows a folder that was just made.
+const NEW: Duration = Duration::from_secs(2);
+/// Threads, and new folders, are forgotten when there are more.
 const MOST: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Folders(Mutex<Remembered>);
 
+/// An exempt folder: the kernel runs calls in it by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Left {
+    pub(crate) folder: Arc<OwnedFd>,
+    /// It is new, and has no links in it.
+    pub(crate) is_new: bool,
+}
+
 #[derive(Debug, Default)]
 struct Remembered {
     current: HashMap<u32, Seen<PathBuf>>,
     last: Option<Seen<(PathBuf, Arc<OwnedFd>)>>,
-    changed: Option<Instant>,
+    left: Option<Seen<Way>>,
+    new: VecDeque<Seen<PathBuf>>,
+    went: Option<Instant>,
+    moved: Option<Instant>,
+}
+
+/// How a thread gave the folder of a name, up to the last slash, and which one that was.
+#[derive(Debug)]
+struct Way {
+    tid: u32,
+    given: Vec<u8>,
+    leads_to: Left,
 }
 
 #[derive(Debug)]
@@ -46,9 +72,24 @@ fn is_recent(since: Instant) -> bool {
 }
 
 impl Remembered {
+    /// No folder is about to move.
     fn is_settled(&self) -> bool {
-        !self.changed.is_some_and(is_recent)
+        !self.moved.is_some_and(is_recent)
     }
+
+    /// Nor is a thread about to go elsewhere.
+    fn is_quiet(&self) -> bool {
+        self.is_settled() && !self.went.is_some_and(is_recent)
+    }
+
+    fn is_new(&self, name: &Path) -> bool {
+        self.new.iter().any(|folder| folder.since.elapsed() < NEW && folder.what == name)
+    }
+}
+
+/// Up to the last slash; empty for a name in the current folder.
+fn folder_part(path: &[u8]) -> &[u8] {
+    &path[..path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1)]
 }
 
 impl Folders {
@@ -63,7 +104,7 @@ impl Folders {
         let since = Instant::now();
         let what = callers.current_folder(tid)?;
         let mut remembered = self.remembered();
-        if remembered.is_settled() {
+        if remembered.is_quiet() {
             if remembered.current.len() >= MOST {
                 remembered.current.clear();
             }
@@ -89,9 +130,55 @@ impl Folders {
         Ok(fd)
     }
 
-    /// A thread is about to go to another folder, or a folder to move or vanish.
+    /// The folder of this path, if the thread gave it in the same way a moment ago and it was [left](Self::leave) to the kernel.
+    pub(crate) fn left(&self, tid: u32, path: &[u8]) -> Option<Left> {
+        let remembered = self.remembered();
+        let way = &remembered.left.as_ref().filter(|seen| seen.is_believed())?.what;
+        (way.tid == tid && way.given == folder_part(path)).then(|| way.leads_to.clone())
+    }
+
+    /// The kernel runs calls in this folder, whose canonical name is `name` and which the thread gave as that of `path`.
+    pub(crate) fn leave(&self, tid: u32, path: &[u8], name: &Path, folder: &Arc<OwnedFd>) -> Left {
+        let since = Instant::now();
+        let mut remembered = self.remembered();
+        let is_new = remembered.is_new(name);
+        let leads_to = Left { folder: Arc::clone(folder), is_new };
+        if remembered.is_quiet() {
+            let what = Way { tid, given: folder_part(path).to_vec(), leads_to: leads_to.clone() };
+            remembered.left = Some(Seen { what, since });
+        }
+        leads_to
+    }
+
+    /// A folder is about to be made where there is nothing.
+    pub(crate) fn make(&self, name: &Path) {
+        let mut remembered = self.remembered();
+        if remembered.is_settled() {
+            remembered.new.truncate(MOST - 1);
+            remembered.new.push_front(Seen { what: name.to_owned(), since: Instant::now() });
+        }
+    }
+
+    /// A link is about to get a name somewhere.
+    pub(crate) fn link(&self) {
+        let mut remembered = self.remembered();
+        remembered.new.clear();
+        remembered.left = None;
+    }
+
+    /// A thread is about to go to another folder.
+    pub(crate) fn go(&self) {
+        let mut remembered = self.remembered();
+        remembered.current.clear();
+        remembered.left = None;
+        remembered.went = Some(Instant::now());
+    }
+
+    /// A folder is about to move or vanish.
     pub(crate) fn change(&self) {
-        *self.remembered() = Remembered { changed: Some(Instant::now()), ..Remembered::default() };
+        let mut remembered = self.remembered();
+        let went = remembered.went;
+        *remembered = Remembered { went, moved: Some(Instant::now()), ..Remembered::default() };
     }
 
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
@@ -211,5 +298,62 @@ mod tests {
             fs::remove_dir_all(&folder).unwrap();
             is_early.then_some(is_same && is_new)
         }));
+    }
+
+    #[test]
+    fn the_way_to_a_folder_is_known_to_who_took_it_until_something_changes() {
+        let world = tempfile::tempdir().unwrap();
+        let folder = world.path().canonicalize().unwrap();
+        assert!(is_ever_right(|| {
+            let folders = Folders::default();
+            let begin = Instant::now();
+            let fd = folders.open(&folder).unwrap();
+            let leave = || folders.leave(1, b"sub/one", &folder, &fd);
+            let knows = |tid, path: &[u8]| folders.left(tid, path).is_some();
+            leave();
+            let is_known =
+                [knows(1, b"sub/two"), !knows(2, b"sub/two"), !knows(1, b"two"), !knows(1, b"su/two")];
+            let changes: [&dyn Fn(); 3] = [&|| folders.link(), &|| folders.go(), &|| folders.change()];
+            let is_forgotten = changes.map(|change| {
+                leave();
+                change();
+                !knows(1, b"sub/two")
+            });
+            // Seen before the change takes effect.
+            leave();
+            let is_believed = knows(1, b"sub/two");
+            let is_early = begin.elapsed() < SETTLED;
+            is_early.then(|| is_known == [true; 4] && is_forgotten == [true; 3] && !is_believed)
+        }));
+    }
+
+    #[test]
+    fn a_folder_is_new_until_a_link_comes_or_a_folder_moves() {
+        let world = tempfile::tempdir().unwrap();
+        let folder = world.path().canonicalize().unwrap();
+        let folders = Folders::default();
+        let fd = folders.open(&folder).unwrap();
+        let is_new = || folders.leave(1, b"one", &folder, &fd).is_new;
+        assert!(!is_new());
+        folders.make(&folder);
+        assert!(is_new());
+        folders.link();
+        assert!(!is_new());
+        folders.make(&folder);
+        folders.change();
+        assert!(!is_new());
+        assert!(is_ever_right(|| {
+            let folders = Folders::default();
+            let begin = Instant::now();
+            folders.change();
+            // Another folder may be about to get that name.
+            folders.make(&folder);
+            let is_believed = folders.leave(1, b"one", &folder, &fd).is_new;
+            (begin.elapsed() < SETTLED).then_some(!is_believed)
+        }));
+        for _ in 0..MOST {
+            folders.make(Path::new("/another"));
+        }
+        assert!(folders.remembered().new.len() <= MOST);
     }
 }

@@ -177,6 +177,12 @@ impl Given {
         let text = as_text(&path, start);
         Self { dirfd, path, text }
     }
+
+    /// True if there is nothing of that name, as far as a quick look tells. In /proc, names may mean something else to others.
+    pub(crate) fn is_absent(&self) -> bool {
+        let is_nothing = |path: &Path| rustix::fs::lstat(path).err() == Some(Errno::NOENT);
+        self.text.as_ref().is_some_and(|path| !path.starts_with("/proc") && is_nothing(path))
+    }
 }
 
 /// Resolves what `task` gave.

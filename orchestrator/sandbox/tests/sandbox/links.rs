@@ -122,3 +122,60 @@ fn a_folder_that_is_renamed_to_an_exempt_one_is_made_of_a_spare_one() {
     let outcome = World::new(User::Myself).sh(Mode::Sandboxed, many);
     assert_eq!(outcome.out, "1\n2\n3\n4\n5\n5\n", "{outcome:?}");
 }
+
+/// Ways for a link to come into a folder that was just made and that files are being made in. Each prints how a write through
+/// the link ends.
+const NEW_FOLDERS: &str = r#"
+import errno, os, time
+def write(path):
+    try: open(path, 'w').write(path)
+    except OSError as e: return errno.errorcode[e.errno]
+    return 'done'
+def fill(folder): return {write('ignored/%s/%d' % (folder, i)) for i in range(3)}
+def put(folder, to):
+    os.mkdir('ignored/' + folder); fill(folder)
+    os.symlink(to, 'ignored/%s/link' % folder)
+def rename(folder, to):
+    os.symlink(to, 'ignored/link')
+    os.mkdir('ignored/' + folder); fill(folder)
+    os.rename('ignored/link', 'ignored/%s/link' % folder)
+def double(folder, to):
+    os.symlink(to, 'ignored/link')
+    os.mkdir('ignored/' + folder); fill(folder)
+    os.link('ignored/link', 'ignored/%s/link' % folder, follow_symlinks=False)
+    os.unlink('ignored/link')
+def replace(folder, to):
+    os.mkdir('ignored/old'); os.symlink(to, 'ignored/old/link')
+    os.mkdir('ignored/' + folder); fill(folder)
+    for i in range(3): os.unlink('ignored/%s/%d' % (folder, i))
+    os.rename('ignored/old', 'ignored/' + folder)
+def before(folder, to):
+    os.mkdir('ignored/' + folder); os.symlink(to, 'ignored/%s/link' % folder)
+    try: os.mkdir('ignored/' + folder)
+    except FileExistsError: fill(folder)
+# By then it is known that no hard link leads out, and much is left to the kernel.
+write('ignored/first'); time.sleep(0.3)
+for way in put, rename, double, replace, before:
+    way(way.__name__, '../../free.txt')
+    print(way.__name__, write('ignored/%s/link' % way.__name__), open('free.txt').read())
+    way(way.__name__ + '-held', '../../sub/held.txt')
+    print(way.__name__, write('ignored/%s-held/link' % way.__name__))
+print(fill('put'), sorted(os.listdir('ignored/put')))
+"#;
+
+#[test]
+fn links_that_come_into_new_folders_lead_where_they_lead() {
+    for user in User::all() {
+        let world = World::new(user);
+        let command = world.command(Mode::Sandboxed, "python3", &["-c", NEW_FOLDERS]).spawn();
+        let outcome = Outcome::of(command.unwrap());
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        let mut expected = String::new();
+        for way in ["put", "rename", "double", "replace", "before"] {
+            expected += &format!("{way} done ignored/{way}/link\n{way} EACCES\n");
+        }
+        expected += "{'done'} ['0', '1', '2', 'link']\n";
+        assert_eq!(outcome.out, expected, "{outcome:?}");
+        assert_eq!(world.read("sub/held.txt"), "held by someone else\n");
+    }
+}

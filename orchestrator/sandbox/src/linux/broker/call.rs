@@ -12,6 +12,13 @@ pub(crate) struct At {
     pub(crate) path: u64,
 }
 
+impl At {
+    /// True if nobody can change where the path starts without the broker's knowledge.
+    pub(crate) fn is_known(self, path: &[u8]) -> bool {
+        self.dirfd == libc::AT_FDCWD || path.starts_with(b"/")
+    }
+}
+
 /// Whose attribute it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Owner {

@@ -22,6 +22,8 @@ pub(super) struct HandOvers {
 struct Numbers {
     last: u64,
     under_way: Vec<u64>,
+    /// How many wait for some of them.
+    settling: usize,
 }
 
 /// A hand-over under way. To be dropped after the broker's descriptor.
@@ -46,21 +48,23 @@ impl HandOvers {
     }
 
     fn settle_within(&self, patience: Duration) {
-        let numbers = lock(&self.numbers);
+        let mut numbers = lock(&self.numbers);
+        numbers.settling += 1;
         let last = numbers.last;
         let is_open = |numbers: &mut Numbers| numbers.under_way.iter().any(|number| *number <= last);
-        drop(
-            self.closed
-                .wait_timeout_while(numbers, patience, is_open)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        let waited = self.closed.wait_timeout_while(numbers, patience, is_open);
+        waited.unwrap_or_else(PoisonError::into_inner).0.settling -= 1;
     }
 }
 
 impl Drop for HandOver<'_> {
     fn drop(&mut self) {
-        lock(&self.all.numbers).under_way.retain(|number| *number != self.number);
-        self.all.closed.notify_all();
+        let mut numbers = lock(&self.all.numbers);
+        numbers.under_way.retain(|number| *number != self.number);
+        // To wake nobody is a call of the kernel, too.
+        if numbers.settling > 0 {
+            self.all.closed.notify_all();
+        }
     }
 }
 

@@ -84,11 +84,12 @@ impl Session<'_> {
         let (from, to) = (self.read(from)?, self.read(to)?);
         if flags.is_empty()
             && let Some(name) = self.exempt_name(&from)
-            && name.look().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) != FileType::Directory)
+            && name.look().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
             && self.exempt_name(&to).is_some()
         {
             return Ok(Answer::Proceed);
         }
+        self.rules.folders.link();
         let (from, to) = (self.name(&from, Errno::BUSY)?, self.name(&to, Errno::BUSY)?);
         let (Some(from), Some(to)) = (from, to) else { return Err(Errno::BUSY) };
         if from.found.is_none() {
@@ -156,8 +157,11 @@ impl Session<'_> {
             }
             return Ok(Answer::Proceed);
         }
-        let Some(place) = self.name(&given, Errno::INVAL)? else { return Ok(Answer::Proceed) };
         // Nobody needs a lock to hear that, and programs clear away many files that are not there.
+        if given.is_absent() {
+            return Err(Errno::NOENT);
+        }
+        let Some(place) = self.name(&given, Errno::INVAL)? else { return Ok(Answer::Proceed) };
         if place.found.is_none() {
             return Err(Errno::NOENT);
         }
@@ -184,6 +188,7 @@ impl Session<'_> {
     pub(super) fn link(&self, from: At, to: At, flags: i32) -> Result<Answer, Errno> {
         let last = if flags & libc::AT_SYMLINK_FOLLOW == 0 { Last::Keep } else { Last::Follow };
         let (from, to) = (self.read(from)?, self.read(to)?);
+        self.rules.folders.link();
         if flags == 0 && self.exempt_name(&from).is_some() && self.exempt_name(&to).is_some() {
             return Ok(Answer::Proceed);
         }
@@ -236,6 +241,7 @@ impl Session<'_> {
 
     pub(super) fn symlink(&self, text: u64, at: At) -> Result<Answer, Errno> {
         let given = self.read(at)?;
+        self.rules.folders.link();
         if self.exempt_name(&given).is_some() {
             return Ok(Answer::Proceed);
         }
@@ -287,7 +293,10 @@ impl Session<'_> {
     /// Folders need no lock: they hold nothing by themselves.
     pub(super) fn mkdir(&self, at: At, mode: u32) -> Result<Answer, Errno> {
         let given = self.read(at)?;
-        if self.exempt_name(&given).is_some() {
+        if let Some(name) = self.exempt_name(&given) {
+            if name.look().err() == Some(Errno::NOENT) {
+                self.rules.folders.make(&name.path);
+            }
             return Ok(Answer::Proceed);
         }
         let Some(place) = self.name(&given, Errno::EXIST)? else { return Ok(Answer::Proceed) };

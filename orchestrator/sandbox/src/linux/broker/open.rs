@@ -6,12 +6,13 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::call::At;
 use super::session::{Lane, Session};
 use super::{Answer, Effect, Opened, Rules};
+use crate::linux::folders::Left;
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place, is_proc};
 use crate::linux::zones::Zone;
 use crate::linux::{handle, identity};
@@ -26,6 +27,8 @@ const RESTART: Errno = Errno::from_raw_os_error(512);
 /// How long a git waits for another one's lock file, and how often it looks.
 const GIT_PATIENCE: Duration = Duration::from_secs(1);
 const GIT_PAUSE: Duration = Duration::from_millis(5);
+/// How the names of git's lock files end.
+const GIT_LOCK: &[u8] = b".lock";
 /// Size of `struct open_how` when it was introduced, and the most the kernel takes.
 const HOW_SIZE: u64 = 24;
 const HOW_MOST: u64 = 4096;
@@ -102,8 +105,15 @@ impl Session<'_> {
         if wish.flags.contains(OFlags::PATH) {
             return Ok(Answer::Proceed);
         }
-        let given = self.read(at)?;
-        if let Some(answer) = self.open_quickly(wish, &given)? {
+        let path = self.task.read_path(at.path)?;
+        if let Some(left) =
+            at.is_known(&path).then(|| self.rules.folders.left(self.task.tid, &path)).flatten()
+            && self.is_left_to_kernel(wish, &left, last_part(&path))
+        {
+            return Ok(Answer::Proceed);
+        }
+        let given = self.given(at.dirfd, path);
+        if let Some(answer) = self.open_quickly(wish, at, &given)? {
             return Ok(answer);
         }
         self.open_again(wish, || self.object(&given, wish.last()))
@@ -111,19 +121,21 @@ impl Session<'_> {
 
     /// Where no lock is needed, in as few steps as possible: builds and installers make thousands of files. None if it
     /// takes a closer look.
-    fn open_quickly(&self, wish: Wish, given: &Given) -> Result<Option<Answer>, Errno> {
+    fn open_quickly(&self, wish: Wish, at: At, given: &Given) -> Result<Option<Answer>, Errno> {
+        let Rules { folders, zones, .. } = self.rules;
         if let Some(name) = self.exempt_name(given) {
-            if !self.leaves_to_kernel(wish, None) {
-                return Ok(None);
-            }
-            // What must be new follows no link.
-            let is_plain =
-                if wish.is_exclusive() { !self.is_git_lock(&name.path) } else { is_plain(name.look()) };
-            return Ok(is_plain.then_some(Answer::Proceed));
+            let left = match name.path.parent() {
+                Some(folder) if at.is_known(&given.path) => {
+                    folders.leave(self.task.tid, &given.path, folder, &name.folder)
+                }
+                _ => Left { folder: name.folder, is_new: false },
+            };
+            let proceeds = self.is_left_to_kernel(wish, &left, last_part(&given.path));
+            return Ok(proceeds.then_some(Answer::Proceed));
         }
         let Some(path) = &given.text else { return Ok(None) };
-        let place = Place::unseen(self.rules.zones.unalias(path.clone()));
-        match self.rules.zones.of(&place.path) {
+        let place = Place::unseen(zones.unalias(path.clone()));
+        match zones.of(&place.path) {
             Zone::Granted if self.leaves_to_kernel(wish, None) => {
                 Ok(is_plain(place.look()).then_some(Answer::Proceed))
             }
@@ -138,6 +150,18 @@ impl Session<'_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// True if the kernel may open this name in an exempt folder: it is no way to anything else.
+    fn is_left_to_kernel(&self, wish: Wish, left: &Left, name: &[u8]) -> bool {
+        // What must be new follows no link, but may be a lock file of git.
+        let is_way = || match wish.is_exclusive() {
+            true => name.ends_with(GIT_LOCK),
+            false => {
+                !left.is_new && !is_plain(rustix::fs::statat(&left.folder, name, AtFlags::SYMLINK_NOFOLLOW))
+            }
+        };
+        !matches!(name, b"" | b"." | b"..") && self.leaves_to_kernel(wish, None) && !is_way()
     }
 
     /// True if the kernel may perform it where Landlock says yes, whatever the name means by then. `found` is what it meant
@@ -292,7 +316,7 @@ impl Session<'_> {
     }
 
     fn is_git_lock(&self, path: &Path) -> bool {
-        path.as_os_str().as_bytes().ends_with(b".lock") && self.rules.zones.is_git(path)
+        path.as_os_str().as_bytes().ends_with(GIT_LOCK) && self.rules.zones.is_git(path)
     }
 
     /// Makes a lock file of git. Whoever has it now is mostly done in a moment, but git gives up at once.
@@ -405,6 +429,10 @@ impl Session<'_> {
             }
         }
     }
+}
+
+fn last_part(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 /// True for what is no way to anything else: a file with one name, a device like `/dev/null`, or nothing.

@@ -56,7 +56,7 @@ impl Side {
 /// A name in a folder that Landlock allows.
 #[derive(Debug)]
 pub(super) struct ExemptName {
-    folder: Arc<OwnedFd>,
+    pub(super) folder: Arc<OwnedFd>,
     pub(super) path: PathBuf,
 }
 
@@ -127,7 +127,7 @@ impl<'a> Session<'a> {
                 Ok(Answer::Proceed)
             }
             Call::Folder => {
-                self.rules.folders.change();
+                self.rules.folders.go();
                 Ok(Answer::Proceed)
             }
             Call::Rights => {
