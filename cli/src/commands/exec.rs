@@ -20,7 +20,7 @@ use crate::background::{Background, Task};
 use crate::claim;
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
-use crate::enforce::{Ignored, Lost, Refused, StoreGuard, TurnRules, Turns, jail};
+use crate::enforce::{Ignored, Lost, Refused, StoreGuard, TurnRules, Turns, index_file, jail};
 use crate::error::{CliError, Code, REFUSED};
 use crate::ui::{RED, Ui, YELLOW, plain};
 
@@ -135,8 +135,8 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
 
 /// Asks git in which folders no locks are needed.
 fn look_ahead(scope: &Scope, ignored: &Arc<Ignored>) -> JoinHandle<Vec<PathBuf>> {
-    let (root, ignored) = (scope.root().to_path_buf(), Arc::clone(ignored));
-    thread::spawn(move || ignored.top_folders().iter().map(|folder| root.join(folder)).collect())
+    let (root, index, ignored) = (scope.root().to_path_buf(), index_file(scope), Arc::clone(ignored));
+    thread::spawn(move || ignored.top_folders(&index).iter().map(|folder| root.join(folder)).collect())
 }
 
 /// What kind of agent it is: nobody knows more than the program's name here.

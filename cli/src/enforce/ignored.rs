@@ -10,6 +10,8 @@ use std::sync::Mutex;
 
 use mala_core::file::{SETTINGS, read_small_text};
 
+use super::index;
+
 /// What is looked at before an agent starts.
 const MOST_NAMES: usize = 50;
 const MOST_FOLDERS: usize = 50;
@@ -59,8 +61,8 @@ impl Ignored {
     }
 
     /// Folders that git ignores with all that is in them, as far as they are found quickly: those whose names stand in a
-    /// `.gitignore`, in the root and in its folders.
-    pub(crate) fn top_folders(&self) -> Vec<PathBuf> {
+    /// `.gitignore`, in the root and in its folders. `index` is the one of this checkout.
+    pub(crate) fn top_folders(&self, index: &Path) -> Vec<PathBuf> {
         let Ok(mut answers) = self.answers.lock() else { return Vec::new() };
         let names = self.ignored_names(Path::new(""));
         let mut found = self.folders_called(&names, Path::new(""));
@@ -70,12 +72,18 @@ impl Ignored {
                 found.extend(self.folders_called(names.union(&more), &folder));
             }
         }
+        found.retain(|folder| !self.has_endless_rules(folder));
         if found.is_empty() {
             return found;
         }
-        let are_ignored = answers.ignores.ask(&self.root, &found).unwrap_or_default();
-        let ignored: Vec<PathBuf> =
-            found.into_iter().zip(are_ignored).filter_map(|(folder, is)| is.then_some(folder)).collect();
+        let have_rules = answers.rules.ask(&self.root, &found).unwrap_or_default();
+        let (found, _) = divide(found, have_rules);
+        let are_untracked = index::are_untracked(index, &found).unwrap_or_else(|_| vec![false; found.len()]);
+        let (mut ignored, doubtful) = divide(found, are_untracked);
+        if !doubtful.is_empty() {
+            let are_ignored = answers.ignores.ask(&self.root, &doubtful).unwrap_or_default();
+            ignored.extend(divide(doubtful, are_ignored).0);
+        }
         answers.known.extend(ignored.iter().map(|folder| (folder.clone(), true)));
         ignored
     }
@@ -168,6 +176,13 @@ impl Ignored {
         let is_yes = |answer: io::Result<Vec<bool>>| answer.is_ok_and(|answer| answer == [true]);
         is_yes(answers.rules.ask(&self.root, &path)) && is_yes(answers.ignores.ask(&self.root, &path))
     }
+}
+
+/// Those that the answer is yes for, and the others.
+fn divide(paths: Vec<PathBuf>, answers: Vec<bool>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (yes, no): (Vec<_>, Vec<_>) = paths.into_iter().zip(answers).partition(|(_, is)| *is);
+    let paths = |answered: Vec<(PathBuf, bool)>| answered.into_iter().map(|(path, _)| path).collect();
+    (paths(yes), paths(no))
 }
 
 /// Git, without the program that a repository may name to find changed files.

@@ -4,6 +4,7 @@ mod drain;
 pub(crate) mod git_locks;
 mod guard;
 mod ignored;
+mod index;
 mod others;
 mod refusals;
 mod turns;
@@ -57,6 +58,11 @@ pub(crate) fn head(scope: &Scope) -> PathBuf {
         scope.root().join(folder).canonicalize().ok()
     });
     elsewhere.as_deref().unwrap_or(scope.git_dir()).join("HEAD")
+}
+
+/// What git tracks in the checkout.
+pub(crate) fn index_file(scope: &Scope) -> PathBuf {
+    head(scope).with_file_name("index")
 }
 
 /// What an agent's tree is kept in: the checkout, with everything that could turn others against it out of reach, and
