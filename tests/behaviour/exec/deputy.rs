@@ -142,7 +142,9 @@ fn what_is_no_file_is_not_waited_for() {
         assert!(answer.code == 2 && answer.err.contains("mala.toml"), "{args:?}: {answer:?}");
     }
     fs::remove_file(world.root().join("mala.toml")).unwrap();
-    fs::create_dir(world.root().join("sub")).unwrap();
+    // Git would be asked about this one before the agent starts.
+    fs::create_dir_all(world.root().join("sub/built")).unwrap();
+    fs::write(world.root().join(".gitignore"), "built\n").unwrap();
     pipe("sub/.gitignore");
     let answer = soon(&world, &["exec", "--agent", "me", "--", "sh", "-c", "echo x > sub/x"]);
     assert_eq!((answer.code, read(&world, "sub/x").as_str()), (0, "x\n"), "{answer:?}");
