@@ -27,14 +27,15 @@ enum Moment {
     After,
 }
 
-/// A `git` that counts its calls and kills its caller at one of them.
+/// A `git` that counts its calls and kills its caller at one of them. One that outlives the test ends when there is nothing left
+/// to count in.
 fn install_killer(w: &World) -> PathBuf {
     let real =
         String::from_utf8(w.command("sh").args(["-c", "command -v git"]).output().unwrap().stdout).unwrap();
     let real = real.trim();
     let script = format!(
         "#!/bin/sh\n\
-         n=1; while ! mkdir \"$KILL_COUNT/$n\" 2>/dev/null; do n=$((n + 1)); done\n\
+         n=1; while ! mkdir \"$KILL_COUNT/$n\" 2>/dev/null; do [ -d \"$KILL_COUNT\" ] || exit 1; n=$((n + 1)); done\n\
          [ $n = \"$KILL_AT\" ] && [ \"$KILL_WHEN\" = Before ] && kill -9 $PPID && exit 1\n\
          {real} \"$@\"; status=$?\n\
          [ $n = \"$KILL_AT\" ] && [ \"$KILL_WHEN\" = After ] && kill -9 $PPID\n\
