@@ -34,7 +34,7 @@ for line in sys.stdin:
     script = line.rstrip().replace('\\x01', '\\n')
     begin = time.perf_counter()
     if script.startswith('python:'): exec(script[7:])
-    else: subprocess.run(['sh', '-ec', script], check=True, stdout=subprocess.DEVNULL)
+    else: subprocess.run(['/bin/sh', '-ec', script], check=True, stdout=subprocess.DEVNULL)
     print(time.perf_counter() - begin, flush=True)
 ";
 

@@ -47,6 +47,8 @@ pub(crate) struct StoreGuard {
     head: PathBuf,
     turns: Turns,
     git_locks: GitLocks,
+    /// Device and inode.
+    own_program: Option<(u64, u64)>,
     desk: Mutex<Books>,
 }
 
@@ -99,6 +101,7 @@ impl StoreGuard {
             head: super::head(scope),
             turns,
             git_locks: GitLocks::open(scope)?,
+            own_program: program_of(std::process::id()),
             desk: Mutex::new(books),
         })
     }
@@ -252,11 +255,7 @@ impl StoreGuard {
     /// True if mala itself starts the program: it knows how to use git beside others. A test that it turns into is the
     /// agent's own.
     fn is_mala(&self, pid: u32) -> bool {
-        let program = std::fs::metadata(format!("/proc/{pid}/exe"));
-        let own = std::fs::metadata("/proc/self/exe");
-        let is_same = program.is_ok_and(|program| {
-            own.is_ok_and(|own| (program.dev(), program.ino()) == (own.dev(), own.ino()))
-        });
+        let is_same = self.own_program.is_some_and(|own| program_of(pid) == Some(own));
         is_same && !is_first(pid) && !self.turns.is_announced(pid)
     }
 
@@ -451,6 +450,11 @@ fn cut(mut command: String) -> String {
         command.push_str("...");
     }
     command
+}
+
+/// Device and inode of the program that a process runs.
+fn program_of(pid: u32) -> Option<(u64, u64)> {
+    std::fs::metadata(format!("/proc/{pid}/exe")).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// True for the command of `mala exec` itself, which mala starts as well.

@@ -82,6 +82,12 @@ impl Remembered {
         self.is_settled() && !self.went.is_some_and(is_recent)
     }
 
+    /// When what leads from the thread to this folder was seen, if it was a moment ago.
+    fn since(&self, tid: u32, path: &[u8], folder: &Arc<OwnedFd>) -> Option<Instant> {
+        let last = self.last.as_ref().filter(|seen| Arc::ptr_eq(&seen.what.1, folder))?.since;
+        if path.starts_with(b"/") { Some(last) } else { Some(self.current.get(&tid)?.since.min(last)) }
+    }
+
     fn is_new(&self, name: &Path) -> bool {
         self.new.iter().any(|folder| folder.since.elapsed() < NEW && folder.what == name)
     }
@@ -139,11 +145,11 @@ impl Folders {
 
     /// The kernel runs calls in this folder, whose canonical name is `name` and which the thread gave as that of `path`.
     pub(crate) fn leave(&self, tid: u32, path: &[u8], name: &Path, folder: &Arc<OwnedFd>) -> Left {
-        let since = Instant::now();
         let mut remembered = self.remembered();
         let is_new = remembered.is_new(name);
         let leads_to = Left { folder: Arc::clone(folder), is_new };
-        if remembered.is_quiet() {
+        // To be believed no longer than what it was seen by.
+        if let Some(since) = remembered.since(tid, path, folder).filter(|_| remembered.is_quiet()) {
             let what = Way { tid, given: folder_part(path).to_vec(), leads_to: leads_to.clone() };
             remembered.left = Some(Seen { what, since });
         }
@@ -308,22 +314,40 @@ mod tests {
             let folders = Folders::default();
             let begin = Instant::now();
             let fd = folders.open(&folder).unwrap();
-            let leave = || folders.leave(1, b"sub/one", &folder, &fd);
+            let leave = || folders.leave(1, b"/sub/one", &folder, &fd);
             let knows = |tid, path: &[u8]| folders.left(tid, path).is_some();
             leave();
             let is_known =
-                [knows(1, b"sub/two"), !knows(2, b"sub/two"), !knows(1, b"two"), !knows(1, b"su/two")];
+                [knows(1, b"/sub/two"), !knows(2, b"/sub/two"), !knows(1, b"/two"), !knows(1, b"/su/two")];
             let changes: [&dyn Fn(); 3] = [&|| folders.link(), &|| folders.go(), &|| folders.change()];
             let is_forgotten = changes.map(|change| {
                 leave();
                 change();
-                !knows(1, b"sub/two")
+                !knows(1, b"/sub/two")
             });
             // Seen before the change takes effect.
             leave();
-            let is_believed = knows(1, b"sub/two");
+            let is_believed = knows(1, b"/sub/two");
             let is_early = begin.elapsed() < SETTLED;
             is_early.then(|| is_known == [true; 4] && is_forgotten == [true; 3] && !is_believed)
+        }));
+    }
+
+    #[test]
+    fn the_way_to_a_folder_is_believed_no_longer_than_what_it_was_seen_by() {
+        assert!(is_ever_right(|| {
+            let caller = Caller::new();
+            let (folders, tid) = (&caller.folders, caller.process.id());
+            let folder = caller.name().unwrap();
+            let seen = Instant::now();
+            thread::sleep(SETTLED / 2);
+            let left = Instant::now();
+            folders.leave(tid, b"file", &folder, &folders.open(&folder).unwrap());
+            let is_known = folders.left(tid, b"file").is_some();
+            let is_early = seen.elapsed() < SETTLED;
+            thread::sleep(SETTLED.saturating_sub(seen.elapsed()));
+            let is_forgotten = folders.left(tid, b"file").is_none();
+            (is_early && left.elapsed() < SETTLED).then_some(is_known && is_forgotten)
         }));
     }
 

@@ -14,6 +14,7 @@ mod keeper;
 mod landlock;
 mod launch;
 mod links;
+mod memory;
 mod mounts;
 mod notify;
 mod probe;

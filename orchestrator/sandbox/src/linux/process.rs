@@ -1,6 +1,7 @@
 //! A process by a handle that no other process can inherit with its number.
 
 use std::fs;
+use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use procfs::process::Stat;
@@ -106,7 +107,10 @@ pub(crate) fn raw_pid(pid: u32) -> Result<Pid, Errno> {
 }
 
 pub(crate) fn stat(pid: u32) -> Result<Stat, ProcError> {
-    Stat::from_read(fs::File::open(format!("/proc/{pid}/stat"))?)
+    // Longer than any: the kernel makes it anew for every piece that is read.
+    let mut line = [0; 4096];
+    let length = fs::File::open(format!("/proc/{pid}/stat"))?.read(&mut line)?;
+    Stat::from_read(&line[..length])
 }
 
 /// True for a process below the keeper. The supervisor has other children, which it works with.

@@ -68,8 +68,17 @@ impl Found {
 
     /// Device and inode: what makes it this file, whatever it is called.
     pub(crate) fn identity(&self) -> (u64, u64) {
-        (self.stat.st_dev, self.stat.st_ino)
+        identity(&self.stat)
     }
+
+    /// True for what is in /proc. No device is behind that, so what is on one needs no further look.
+    pub(crate) fn is_proc(&self) -> bool {
+        rustix::fs::major(self.stat.st_dev) == 0 && is_proc(&self.fd)
+    }
+}
+
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
 }
 
 impl Place {
@@ -290,7 +299,7 @@ fn quick_parent<'a>(start: &OwnedFd, path: &'a [u8]) -> Option<(OwnedFd, &'a [u8
     (!is_proc(&parent)).then_some((parent, name))
 }
 
-pub(crate) fn is_proc(fd: &OwnedFd) -> bool {
+fn is_proc(fd: &OwnedFd) -> bool {
     rustix::fs::fstatfs(fd).is_ok_and(|stat| stat.f_type == PROC_MAGIC)
 }
 
@@ -301,10 +310,10 @@ fn object(fd: OwnedFd) -> Result<Object, Errno> {
     if !path.is_absolute() || path.file_name().is_none() {
         return Ok(Object::Nameless(found));
     }
-    let is_it = |by_name: &Found| by_name.identity() == found.identity();
-    match Place::by_name(path, Last::Keep) {
-        Ok(Some(place)) if place.found.as_ref().is_some_and(is_it) => {
-            Ok(Object::Named(Place { found: Some(found), ..place }))
+    // The kernel's name for it has no links in it.
+    match rustix::fs::lstat(&path) {
+        Ok(by_name) if identity(&by_name) == found.identity() => {
+            Ok(Object::Named(Place { found: Some(found), ..Place::unseen(path) }))
         }
         // A file or folder that exists under a name that cannot be found: nothing is known about it.
         _ if found.stat.st_nlink > 0 && is_stored(&found) => Err(Errno::ACCESS),

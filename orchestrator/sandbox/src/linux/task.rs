@@ -47,7 +47,7 @@ impl Task {
             // Few are longer.
             let mut chunk = [0_u8; 256];
             // Never beyond the page: what follows need not be mapped.
-            let room = usize::try_from(PAGE - at % PAGE).expect("at most a page").min(chunk.len());
+            let room = rest_of_page(at).min(chunk.len());
             let length = self.read(at, &mut chunk[..room])?;
             if let Some(end) = chunk[..length].iter().position(|byte| *byte == 0) {
                 path.extend_from_slice(&chunk[..end]);
@@ -70,13 +70,10 @@ impl Task {
 
     /// `COUNT` numbers from the caller's memory, read once.
     pub(crate) fn read_words<const COUNT: usize>(self, address: u64) -> Result<[u64; COUNT], Errno> {
+        let bytes = self.read_bytes(address, 8 * COUNT as u64)?;
         let mut words = [0_u64; COUNT];
-        for (index, word) in words.iter_mut().enumerate() {
-            let mut bytes = [0_u8; 8];
-            if self.read(address + 8 * index as u64, &mut bytes)? != bytes.len() {
-                return Err(Errno::FAULT);
-            }
-            *word = u64::from_ne_bytes(bytes);
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
         }
         Ok(words)
     }
@@ -84,7 +81,7 @@ impl Task {
     /// Some numbers from the caller's memory, read once: at least one, and not beyond the page.
     pub(crate) fn read_list(self, address: u64) -> Result<Vec<u64>, Errno> {
         const MOST: usize = 32;
-        let room = usize::try_from(PAGE - address % PAGE).expect("at most a page") / 8;
+        let room = rest_of_page(address) / 8;
         if room == 0 {
             return self.read_words::<1>(address).map(Vec::from);
         }
@@ -99,11 +96,11 @@ impl Task {
     /// C strings from the caller's memory, as many as can be read; most of them in one step.
     pub(crate) fn read_texts(self, addresses: &[u64]) -> Vec<Vec<u8>> {
         /// Few arguments are longer, and those are read alone.
-        const EACH: u64 = 128;
+        const EACH: usize = 256;
         let mut rooms = Vec::with_capacity(addresses.len());
         let mut pieces = Vec::with_capacity(addresses.len());
         for &address in addresses {
-            let room = usize::try_from(EACH.min(PAGE - address % PAGE)).expect("at most a page");
+            let room = rest_of_page(address).min(EACH);
             rooms.push(room);
             pieces.push(libc::iovec { iov_base: address as *mut c_void, iov_len: room });
         }
@@ -235,6 +232,11 @@ impl Task {
         let handle = pidfd_open(raw_pid(self.process()?)?, PidfdFlags::empty())?;
         pidfd_getfd(handle, fd, PidfdGetfdFlags::empty())
     }
+}
+
+/// How many bytes there are to the end of the page.
+pub(crate) fn rest_of_page(address: u64) -> usize {
+    usize::try_from(PAGE - address % PAGE).expect("at most a page")
 }
 
 /// The value of a line of `/proc/TID/status`.

@@ -116,20 +116,29 @@ impl Zones {
     }
 
     pub(crate) fn of<'a>(&self, path: &'a Path) -> Zone<'a> {
-        if path == self.dot_git || self.protected.iter().any(|name| below(path, name).is_some()) {
+        if self.is_protected(path) {
             return Zone::Protected;
         }
-        let (is_git, in_tree) = (self.is_git(path), below(path, &self.root));
-        if (is_git || in_tree.is_some()) && self.is_in_exempt(path) {
+        if self.is_exempt(path) {
             return Zone::Exempt;
         }
-        if is_git {
+        if self.is_git(path) {
             return Zone::Git;
         }
-        if let Some(relative) = in_tree {
+        if let Some(relative) = below(path, &self.root) {
             return Zone::Tree(relative);
         }
         if self.is_granted(path) { Zone::Granted } else { Zone::Above }
+    }
+
+    fn is_protected(&self, path: &Path) -> bool {
+        path == self.dot_git || self.protected.iter().any(|name| below(path, name).is_some())
+    }
+
+    /// True where no lock is needed in the tree and Landlock says yes.
+    pub(crate) fn is_exempt(&self, path: &Path) -> bool {
+        let is_ours = self.is_git(path) || below(path, &self.root).is_some();
+        is_ours && !self.is_protected(path) && self.is_in_exempt(path)
     }
 
     /// True below a granted folder that is still the one it was. Not for the folder itself: to remove or replace it takes

@@ -198,7 +198,8 @@ if pid == 0:
     if job == 0:
         os.setpgid(0, 0)
         os.execv('../supervise', ['supervise', os.environ['ROOT'], 'sub/held.txt', 'sh', '-c', 'read line; echo $line > new'])
-    os.setpgid(job, job)
+    try: os.setpgid(job, job)
+    except PermissionError: pass # it has done so itself, and runs by now
     _, status = os.waitpid(job, os.WUNTRACED)
     print(os.WIFSTOPPED(status), flush=True)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)

@@ -22,10 +22,13 @@ impl Session<'_> {
         if is_absent(&path) {
             return Ok(Answer::Proceed);
         }
+        self.rules.memory.forget();
         let program = Path::new(OsStr::from_bytes(&path)).file_name().unwrap_or_default();
-        let called = read_first(self.task, args).unwrap_or_default();
-        let start =
-            Start::new(self.task.tid, program, OsStr::from_bytes(&called), || read_args(self.task, args));
+        let first = self.task.read_list(args).unwrap_or_default();
+        let called = first.first().and_then(|name| self.task.read_path(*name).ok()).unwrap_or_default();
+        let start = Start::new(self.task.tid, program, OsStr::from_bytes(&called), || {
+            read_args(self.task, args, first)
+        });
         if let Ruling::Refuse { message } = self.ask(|guard| guard.judge_start(&start)) {
             self.task.tell(&message);
             return Err(Errno::ACCESS);
@@ -47,16 +50,11 @@ fn is_absent(path: &[u8]) -> bool {
     is_same_to_all && rustix::fs::access(path, Access::EXISTS) == Err(Errno::NOENT)
 }
 
-fn read_first(task: Task, list: u64) -> Result<Vec<u8>, Errno> {
-    let [first] = task.read_words(list)?;
-    task.read_path(first)
-}
-
-fn read_args(task: Task, list: u64) -> Vec<OsString> {
+/// The arguments in the list at `list`, the `first` addresses of which are known.
+fn read_args(task: Task, list: u64, first: Vec<u64>) -> Vec<OsString> {
     let mut args = Vec::new();
-    let mut at = list;
-    while args.len() < MOST_ARGS {
-        let Ok(addresses) = task.read_list(at) else { return args };
+    let (mut at, mut addresses) = (list, first);
+    while args.len() < MOST_ARGS && !addresses.is_empty() {
         let (some, is_end) = match addresses.iter().position(|address| *address == 0) {
             Some(end) => (&addresses[..end], true),
             None => (&addresses[..], false),
@@ -68,6 +66,7 @@ fn read_args(task: Task, list: u64) -> Vec<OsString> {
             break;
         }
         at += 8 * addresses.len() as u64;
+        addresses = task.read_list(at).unwrap_or_default();
     }
     args.truncate(MOST_ARGS);
     args
@@ -75,7 +74,23 @@ fn read_args(task: Task, list: u64) -> Vec<OsString> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+
     use super::*;
+
+    #[test]
+    fn all_arguments_are_read_and_none_where_there_is_no_list() {
+        let own = Task { tid: std::process::id() };
+        // More than are read at once, one of them longer than most.
+        let texts: Vec<CString> =
+            (0..40).map(|n| CString::new("x".repeat(if n == 7 { 1000 } else { n })).unwrap()).collect();
+        let list: Vec<u64> = texts.iter().map(|text| text.as_ptr() as u64).chain([0]).collect();
+        let at = list.as_ptr() as u64;
+        let args = read_args(own, at, own.read_list(at).unwrap());
+        assert_eq!(args, texts.iter().map(|text| OsStr::from_bytes(text.to_bytes())).collect::<Vec<_>>());
+        assert!(own.read_list(8).is_err());
+        assert!(read_args(own, 8, Vec::new()).is_empty());
+    }
 
     #[test]
     fn only_what_is_missing_for_everybody_is_absent() {

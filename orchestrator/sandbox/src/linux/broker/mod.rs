@@ -22,6 +22,7 @@ use super::callers::Callers;
 use super::folders::Folders;
 use super::gate::Gate;
 use super::links::Links;
+use super::memory::Memory;
 use super::notify::Listener;
 use super::spares::Spares;
 use super::task::Umasks;
@@ -36,6 +37,7 @@ pub(crate) struct Rules {
     pub(crate) links: Links,
     pub(crate) umasks: Umasks,
     pub(crate) callers: Callers,
+    pub(crate) memory: Memory,
     pub(crate) folders: Folders,
     pub(crate) gate: Arc<Gate>,
 }
@@ -83,6 +85,7 @@ impl Broker {
             links: Links::default(),
             umasks: Umasks::new(),
             callers: Callers::default(),
+            memory: Memory::default(),
             folders: Folders::default(),
             gate: Arc::default(),
         };

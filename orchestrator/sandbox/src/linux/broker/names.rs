@@ -81,7 +81,7 @@ impl Session<'_> {
         if flags.contains(RenameFlags::WHITEOUT) {
             return Err(Errno::INVAL);
         }
-        let (from, to) = (self.read(from)?, self.read(to)?);
+        let (from, to) = self.read_both(from, to)?;
         if flags.is_empty()
             && let Some(name) = self.exempt_name(&from)
             && name.look().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
@@ -129,7 +129,8 @@ impl Session<'_> {
             return Ok(Answer::Proceed);
         }
         self.permit(Action::Rename, &judged(&lanes), is_folder)?;
-        let (from_folder, to_folder) = (from.parent()?, to.parent()?);
+        let from_folder = from.parent()?;
+        let to_folder = if from.path.parent() == to.path.parent() { from_folder } else { to.parent()? };
         self.rules.links.one_at_a_time(|| {
             for place in moving {
                 // What has further names would have them on both sides.
@@ -187,7 +188,7 @@ impl Session<'_> {
 
     pub(super) fn link(&self, from: At, to: At, flags: i32) -> Result<Answer, Errno> {
         let last = if flags & libc::AT_SYMLINK_FOLLOW == 0 { Last::Keep } else { Last::Follow };
-        let (from, to) = (self.read(from)?, self.read(to)?);
+        let (from, to) = self.read_both(from, to)?;
         self.rules.folders.link();
         if flags == 0 && self.exempt_name(&from).is_some() && self.exempt_name(&to).is_some() {
             return Ok(Answer::Proceed);

@@ -1,5 +1,6 @@
 //! Opening files.
 
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -13,7 +14,7 @@ use super::call::At;
 use super::session::{Lane, Session};
 use super::{Answer, Effect, Opened, Rules};
 use crate::linux::folders::Left;
-use crate::linux::resolve::{self, Found, Given, Last, Object, Place, is_proc};
+use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::zones::Zone;
 use crate::linux::{handle, identity};
 use crate::{Action, GitLock};
@@ -29,6 +30,8 @@ const GIT_PATIENCE: Duration = Duration::from_secs(1);
 const GIT_PAUSE: Duration = Duration::from_millis(5);
 /// How the names of git's lock files end.
 const GIT_LOCK: &[u8] = b".lock";
+/// What programs open most often.
+const NOTHING: &[u8] = b"/dev/null";
 /// Size of `struct open_how` when it was introduced, and the most the kernel takes.
 const HOW_SIZE: u64 = 24;
 const HOW_MOST: u64 = 4096;
@@ -105,7 +108,13 @@ impl Session<'_> {
         if wish.flags.contains(OFlags::PATH) {
             return Ok(Answer::Proceed);
         }
-        let path = self.task.read_path(at.path)?;
+        let path = match self.rules.memory.read_text(self.task, at.path) {
+            Some(path) => path,
+            None => self.task.read_path(at.path)?,
+        };
+        if path == NOTHING && self.is_nothing(wish) {
+            return Ok(Answer::Proceed);
+        }
         if let Some(left) =
             at.is_known(&path).then(|| self.rules.folders.left(self.task.tid, &path)).flatten()
             && self.is_left_to_kernel(wish, &left, last_part(&path))
@@ -117,6 +126,12 @@ impl Session<'_> {
             return Ok(answer);
         }
         self.open_again(wish, || self.object(&given, wish.last()))
+    }
+
+    /// True if the kernel may open `/dev/null`. Whatever that may be, Landlock keeps the tree.
+    fn is_nothing(&self, wish: Wish) -> bool {
+        let path = Path::new(OsStr::from_bytes(NOTHING));
+        wish.performer == Performer::Anyone && self.rules.zones.of(path) == Zone::Granted
     }
 
     /// Where no lock is needed, in as few steps as possible: builds and installers make thousands of files. None if it
@@ -174,7 +189,7 @@ impl Session<'_> {
             Performer::Anyone => match links.lead_out_yet() {
                 Some(lead_out) => !lead_out,
                 // The broker could not open it, so this waits until it is known.
-                None if found.is_some_and(|found| is_terminal(found) || is_proc(&found.fd)) => {
+                None if found.is_some_and(|found| is_terminal(found) || found.is_proc()) => {
                     !self.ask(|guard| links.lead_out(zones, guard))
                 }
                 None => false,
@@ -374,7 +389,7 @@ impl Session<'_> {
 
     /// Opens the very file that was judged, whatever its name means by now.
     fn reopen(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
-        if is_proc(&found.fd) && !(wish.reads() && self.tells_of_itself(found)) {
+        if found.is_proc() && !(wish.reads() && self.tells_of_itself(found)) {
             return Err(if wish.interface == Interface::Newer { Errno::NOSYS } else { Errno::ACCESS });
         }
         let not_again = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;

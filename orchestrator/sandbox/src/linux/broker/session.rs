@@ -146,6 +146,14 @@ impl<'a> Session<'a> {
         Ok(self.given(at.dirfd, self.task.read_path(at.path)?))
     }
 
+    /// Two path arguments, both read from the caller once, mostly in one step.
+    pub(super) fn read_both(&self, one: At, other: At) -> Result<(Given, Given), Errno> {
+        match <[_; 2]>::try_from(self.task.read_texts(&[one.path, other.path])) {
+            Ok([first, second]) => Ok((self.given(one.dirfd, first), self.given(other.dirfd, second))),
+            Err(_unreadable) => Ok((self.read(one)?, self.read(other)?)),
+        }
+    }
+
     pub(super) fn given(&self, dirfd: i32, path: Vec<u8>) -> Given {
         let Rules { folders, callers, .. } = self.rules;
         Given::new(dirfd, path, || folders.name(callers, self.task.tid, dirfd))
@@ -172,7 +180,7 @@ impl<'a> Session<'a> {
     pub(super) fn exempt_name(&self, given: &Given) -> Option<ExemptName> {
         let Rules { zones, folders, .. } = self.rules;
         let path = zones.unalias(given.text.clone()?);
-        if zones.of(&path) != Zone::Exempt || zones.carries_fixed(&path) || zones.carries_exempt(&path) {
+        if !zones.is_exempt(&path) || zones.carries_fixed(&path) || zones.carries_exempt(&path) {
             return None;
         }
         let folder = folders.open(path.parent()?).ok()?;
