@@ -51,6 +51,7 @@ mod wait;
 mod wake;
 
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -86,6 +87,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pages of the write-ahead log that make somebody move it into the database. Short, because a process that opens the
 /// store alone reads the whole log first.
 const CHECKPOINT_PAGES: i64 = 250;
+/// What a page takes in that log.
+const FRAME: u64 = 4096 + 24;
 /// Page cache, in KiB as SQLite wants it: negative.
 const CACHE_KIB: i64 = -32 * 1024;
 /// A scope that has no row yet. No row refers to it, so everything looks empty.
@@ -96,6 +99,7 @@ const NO_SCOPE: i64 = 0;
 pub struct Store {
     conn: Connection,
     turn: TurnFile,
+    has_written: bool,
     path: PathBuf,
     wake_dir: PathBuf,
     scope_root: Vec<u8>,
@@ -123,6 +127,7 @@ impl Store {
         Ok(Self {
             conn,
             turn,
+            has_written: false,
             path,
             wake_dir: dir.join("wake"),
             scope_root: scope_root.to_vec(),
@@ -210,6 +215,9 @@ impl Store {
         work: impl FnOnce(&mut Change<'_>) -> std::result::Result<T, Fault>,
     ) -> std::result::Result<T, Fault> {
         let turn = self.turn.take()?;
+        if !mem::replace(&mut self.has_written, true) {
+            shorten_log(&self.conn, &self.path)?;
+        }
         let sql = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let scope = match scope_row(&sql, &self.scope_root)? {
             Some(scope) => scope,
@@ -244,6 +252,67 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(conn)
 }
 
+/// Empties a log that has become long. SQLite moves it into the database by itself, but only the next change begins it anew: where
+/// every process makes one change and leaves, none does, and each would read and move a longer log than the last. Only with
+/// the turn to write in hand.
+fn shorten_log(conn: &Connection, path: &Path) -> rusqlite::Result<()> {
+    let log = path.with_extension("db-wal");
+    if !fs::metadata(log).is_ok_and(|log| log.len() > CHECKPOINT_PAGES.unsigned_abs() * FRAME) {
+        return Ok(());
+    }
+    conn.busy_timeout(Duration::ZERO)?;
+    // It stays for the next one if somebody reads it just now, or if the disk is full.
+    let _stays = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_outcome| Ok(()));
+    conn.busy_timeout(BUSY_TIMEOUT)
+}
+
 fn scope_row(sql: &Connection, root: &[u8]) -> rusqlite::Result<Option<i64>> {
     sql.prepare_cached("SELECT id FROM scope WHERE root = ?1")?.query_row([root], |row| row.get(0)).optional()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store for a scope of its own, which the first write makes known.
+    fn comes(dir: &Path, number: u32) -> Store {
+        let mut store = Store::open_in(dir, &number.to_be_bytes()).unwrap();
+        store.write(|_| Ok(())).unwrap();
+        store
+    }
+
+    fn log_pages(dir: &Path) -> u64 {
+        fs::metadata(dir.join("state.db-wal")).unwrap().len() / FRAME
+    }
+
+    fn scopes(store: &Store) -> u32 {
+        store.conn.query_row("SELECT count(*) FROM scope", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn the_log_stays_short_however_many_come_and_go() {
+        let dir = tempfile::tempdir().unwrap();
+        for number in 0..500 {
+            drop(comes(dir.path(), number));
+            assert!(log_pages(dir.path()) < 300, "after {number}");
+        }
+        assert_eq!(scopes(&comes(dir.path(), 500)), 501);
+    }
+
+    #[test]
+    fn a_reader_keeps_the_log_and_stops_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let reader = comes(dir.path(), 0);
+        reader.conn.execute_batch("BEGIN").unwrap();
+        assert_eq!(scopes(&reader), 1);
+        for number in 1..300 {
+            drop(comes(dir.path(), number));
+        }
+        assert!(log_pages(dir.path()) > 300, "it is still read");
+        assert_eq!(scopes(&reader), 1);
+        reader.conn.execute_batch("COMMIT").unwrap();
+        assert_eq!(scopes(&reader), 300);
+        drop(comes(dir.path(), 300));
+        assert!(log_pages(dir.path()) < 300);
+    }
 }
