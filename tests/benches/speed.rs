@@ -30,9 +30,10 @@ fn main() {
     }
     // `just bench answer` measures that alone.
     let only: Vec<&String> = args.iter().skip(1).filter(|arg| !arg.starts_with('-')).collect();
-    let all: [(&str, fn()); 10] = [
+    let all: [(&str, fn()); 11] = [
         ("pair", pair_in_process),
         ("cold", cold_process),
+        ("commands", many_commands),
         ("hook", hook),
         ("growth", growth),
         ("patterns", patterns),
@@ -143,14 +144,15 @@ fn pair_in_process() {
 }
 
 /// One after the other, so that a noisy moment hits both sides.
+fn run(command: &mut Command) -> Duration {
+    let start = Instant::now();
+    assert!(command.status().unwrap().success());
+    start.elapsed()
+}
+
 fn cold_process() {
     let world = World::new();
     fs::write(world.root().join("file"), "").unwrap();
-    let run = |command: &mut Command| {
-        let start = Instant::now();
-        assert!(command.status().unwrap().success());
-        start.elapsed()
-    };
     // The interpreter itself: what is on the PATH may be a script that looks for it.
     let find = ["-c", "import sys; print(sys.executable, end='')"];
     let interpreter = String::from_utf8(Command::new("python3").args(find).output().unwrap().stdout).unwrap();
@@ -167,6 +169,22 @@ fn cold_process() {
         python.as_secs_f64() * 1e3
     );
     row("`mala lock acquire` as a cold process, to `python3 -S -c pass`", &measured, "0.5", ratio <= 0.5);
+}
+
+/// Commands that find nobody else at work: what one leaves behind, the next has to read.
+fn many_commands() {
+    let world = World::new();
+    let pair =
+        |_| ["acquire", "release"].map(|what| run(&mut world.mala(&["lock", what, "file", "--agent", "a"])));
+    let times: Vec<Duration> = (0..400).flat_map(pair).collect();
+    let (first, last) = (median(times[..100].to_vec()), median(times[700..].to_vec()));
+    let ratio = last.as_secs_f64() / first.as_secs_f64();
+    let measured = format!(
+        "{ratio:.2} ({:.1} ms against {:.1} ms)",
+        last.as_secs_f64() * 1e3,
+        first.as_secs_f64() * 1e3
+    );
+    row("the last of 800 cold commands, to the first", &measured, "1.3", ratio <= 1.3);
 }
 
 /// A client asks before it writes, while a thousand locks are held: a free file and one of somebody else's.

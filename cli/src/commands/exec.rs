@@ -121,8 +121,8 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     drop(beside);
     guard.turns().settle();
     guard.tree_ended();
-    // The tree is dead, so what its git left is nobody's.
-    guard.clear_git_locks();
+    // The tree is dead, so what its git left is nobody's. Threads that end with the process may keep the guard until then.
+    guard.end_git_locks();
     if !args.keep_locks {
         store.release(&party.agent, &Which::All)?;
     }

@@ -119,6 +119,14 @@ impl GitLocks {
         }
     }
 
+    /// Removes what the tree, which is dead by now, has left, and the records unless they are still needed.
+    pub(crate) fn end(&self) {
+        self.clear();
+        if self.made().locks.is_empty() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
     /// Removes the lock at `path` if it is nobody's, whichever supervisor knows about it.
     pub(crate) fn clear_at(&self, path: &Path) -> bool {
         let Ok(_turn) = turn(&self.folder) else { return false };
@@ -132,10 +140,8 @@ impl GitLocks {
 }
 
 impl Drop for GitLocks {
-    /// The tree is dead by now.
     fn drop(&mut self) {
-        self.clear();
-        let _ = fs::remove_file(&self.path);
+        self.end();
     }
 }
 

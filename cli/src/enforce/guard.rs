@@ -116,6 +116,11 @@ impl StoreGuard {
         self.git_locks.clear();
     }
 
+    /// The same for the last time, when the tree is dead.
+    pub(crate) fn end_git_locks(&self) {
+        self.git_locks.end();
+    }
+
     /// Where test commands queue.
     pub(crate) fn turns(&self) -> &Turns {
         &self.turns

@@ -5,15 +5,18 @@ mod fallback;
 mod programs;
 mod signals;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use mala_tests::{World, eventually};
 use nix::sys::signal::Signal;
+use walkdir::WalkDir;
 
 use crate::cli::{Answer, MALA, done, held, mala, pair};
 
@@ -60,6 +63,27 @@ fn whatever_does_the_writing_a_held_file_stays_as_it_is() {
         let answer = exec(&world, "me", attempt);
         assert_eq!(read(&world, "held.txt"), "theirs\n", "{attempt}: {answer:?}");
         assert_ne!(answer.code, 0, "{attempt}: {answer:?}");
+    }
+}
+
+#[test]
+fn an_agent_that_has_ended_leaves_nothing_in_malas_folder() {
+    let world = world();
+    let files = || -> BTreeSet<PathBuf> {
+        let all = WalkDir::new(world.root().join(".git/mala")).into_iter().flatten();
+        all.filter(|entry| !entry.file_type().is_dir()).map(|entry| entry.into_path()).collect()
+    };
+    let killed_git = "sh -c 'set -C; : > .git/index.lock; kill -9 $$'; git add free.txt; echo > new";
+    // Who removes git's left lock files takes turns, by a file that stays.
+    assert_eq!(exec(&world, "me", killed_git).code, 0);
+    let before = files();
+    assert!(
+        !before.iter().any(|file| file.extension().is_some_and(|ending| ending == "jsonl")),
+        "{before:?}"
+    );
+    for script in ["true", "false", "kill -9 $$", "sleep 100 & echo > new", killed_git] {
+        let answer = exec(&world, "me", script);
+        assert_eq!(files(), before, "{script}: {answer:?}");
     }
 }
 
