@@ -1,4 +1,5 @@
-//! The memory of a thread that makes one call after the other, kept open: that takes half the time to read.
+//! The memory of a thread that makes one call after the other, kept open: reading it then takes less than asking for it by number,
+//! where the kernel asks each time whether we may.
 //!
 //! It is the memory the thread had when it was opened. A program that starts gets another one, and a number may pass to another
 //! thread, so it is forgotten when somebody starts a program, and when there was no call for a moment. A wrong path
