@@ -143,13 +143,25 @@ fn pair_in_process() {
     );
 }
 
-/// One after the other, so that a noisy moment hits both sides.
 fn run(command: &mut Command) -> Duration {
     let start = Instant::now();
     assert!(command.status().unwrap().success());
     start.elapsed()
 }
 
+/// A row about how many times as long one takes as the other.
+fn compare(what: &str, one: Duration, other: Duration, target: f64) {
+    let [one, other] = [one, other].map(|time| time.as_secs_f64() * 1e3);
+    let ratio = one / other;
+    row(
+        what,
+        &format!("{ratio:.2} ({one:.1} ms against {other:.1} ms)"),
+        &target.to_string(),
+        ratio <= target,
+    );
+}
+
+/// One after the other, so that a noisy moment hits both sides.
 fn cold_process() {
     let world = World::new();
     fs::write(world.root().join("file"), "").unwrap();
@@ -161,14 +173,8 @@ fn cold_process() {
         ours.push(run(&mut world.mala(&["lock", "acquire", "file", "--agent", "a"])));
         python.push(run(Command::new(&interpreter).args(["-S", "-c", "pass"])));
     }
-    let (ours, python) = (median(ours), median(python));
-    let ratio = ours.as_secs_f64() / python.as_secs_f64();
-    let measured = format!(
-        "{ratio:.2} ({:.1} ms against {:.1} ms)",
-        ours.as_secs_f64() * 1e3,
-        python.as_secs_f64() * 1e3
-    );
-    row("`mala lock acquire` as a cold process, to `python3 -S -c pass`", &measured, "0.5", ratio <= 0.5);
+    let what = "`mala lock acquire` as a cold process, to `python3 -S -c pass`";
+    compare(what, median(ours), median(python), 0.5);
 }
 
 /// Commands that find nobody else at work: what one leaves behind, the next has to read.
@@ -178,13 +184,7 @@ fn many_commands() {
         |_| ["acquire", "release"].map(|what| run(&mut world.mala(&["lock", what, "file", "--agent", "a"])));
     let times: Vec<Duration> = (0..400).flat_map(pair).collect();
     let (first, last) = (median(times[..100].to_vec()), median(times[700..].to_vec()));
-    let ratio = last.as_secs_f64() / first.as_secs_f64();
-    let measured = format!(
-        "{ratio:.2} ({:.1} ms against {:.1} ms)",
-        last.as_secs_f64() * 1e3,
-        first.as_secs_f64() * 1e3
-    );
-    row("the last of 800 cold commands, to the first", &measured, "1.3", ratio <= 1.3);
+    compare("the last of 800 cold commands, to the first", last, first, 1.3);
 }
 
 /// A client asks before it writes, while a thousand locks are held: a free file and one of somebody else's.

@@ -1,6 +1,5 @@
 //! Opening files.
 
-use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -31,7 +30,7 @@ const GIT_PAUSE: Duration = Duration::from_millis(5);
 /// How the names of git's lock files end.
 const GIT_LOCK: &[u8] = b".lock";
 /// What programs open most often.
-const NOTHING: &[u8] = b"/dev/null";
+const NOTHING: &str = "/dev/null";
 /// Size of `struct open_how` when it was introduced, and the most the kernel takes.
 const HOW_SIZE: u64 = 24;
 const HOW_MOST: u64 = 4096;
@@ -112,7 +111,7 @@ impl Session<'_> {
             Some(path) => path,
             None => self.task.read_path(at.path)?,
         };
-        if path == NOTHING && self.is_nothing(wish) {
+        if path == NOTHING.as_bytes() && self.leaves_nothing_to_kernel(wish) {
             return Ok(Answer::Proceed);
         }
         if let Some(left) =
@@ -129,9 +128,8 @@ impl Session<'_> {
     }
 
     /// True if the kernel may open `/dev/null`. Whatever that may be, Landlock keeps the tree.
-    fn is_nothing(&self, wish: Wish) -> bool {
-        let path = Path::new(OsStr::from_bytes(NOTHING));
-        wish.performer == Performer::Anyone && self.rules.zones.of(path) == Zone::Granted
+    fn leaves_nothing_to_kernel(&self, wish: Wish) -> bool {
+        wish.performer == Performer::Anyone && self.rules.zones.of(Path::new(NOTHING)) == Zone::Granted
     }
 
     /// Where no lock is needed, in as few steps as possible: builds and installers make thousands of files. None if it
