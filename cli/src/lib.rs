@@ -13,6 +13,7 @@ mod enforce;
 mod error;
 mod hook;
 mod json;
+mod later;
 mod mcp;
 mod ownership;
 mod refusal;
@@ -22,7 +23,7 @@ mod ui;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::{FromArgMatches, Parser};
 
 use commands::Command;
 use context::{Behalf, Context};
@@ -57,7 +58,7 @@ struct Global {
 
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::typed();
     if matches!(cli.command, Command::Exec(_)) {
         // Signals are for the command it runs. Before any thread is there that would be ended by them.
         mala_sandbox::take_signals();
@@ -79,6 +80,12 @@ pub fn main() -> ExitCode {
 }
 
 impl Cli {
+    /// What was typed. If that is no command, or asks for help, this says so and ends the process.
+    fn typed() -> Self {
+        let explained = |_| command().try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
+        Self::try_parse().or_else(explained).unwrap_or_else(|error| error.exit())
+    }
+
     /// Runs a command of this process, with telemetry where a collector is named.
     fn run_traced(self, here: PathBuf) -> Code {
         if matches!(self.command, Command::Hook(_)) {
@@ -109,9 +116,9 @@ impl Cli {
     }
 }
 
-/// The command as clap knows it, for completions and the manual page.
+/// The program as clap knows it, for help, completions and the manual page.
 fn command() -> clap::Command {
-    Cli::command()
+    later::all::<Cli>()
 }
 
 #[cfg(test)]

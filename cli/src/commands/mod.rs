@@ -24,56 +24,57 @@ use clap::Subcommand;
 
 use crate::context::Context;
 use crate::error::{CliError, Code};
+use crate::later::Later;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Run(run::RunArgs),
+    Run(Later<run::RunArgs>),
     #[command(subcommand)]
-    Issue(issue::IssueCommand),
+    Issue(Later<issue::IssueCommand>),
     #[command(subcommand)]
-    Lock(lock::LockCommand),
+    Lock(Later<lock::LockCommand>),
     #[command(subcommand)]
-    Msg(msg::MsgCommand),
-    Status(status::StatusArgs),
+    Msg(Later<msg::MsgCommand>),
+    Status(Later<status::StatusArgs>),
     #[command(subcommand)]
-    Logs(logs::LogsCommand),
-    Clean(clean::CleanArgs),
-    Init(init::InitArgs),
-    Doctor(doctor::DoctorArgs),
-    Exec(exec::ExecArgs),
-    Test(test::TestArgs),
-    Commit(commit::CommitArgs),
+    Logs(Later<logs::LogsCommand>),
+    Clean(Later<clean::CleanArgs>),
+    Init(Later<init::InitArgs>),
+    Doctor(Later<doctor::DoctorArgs>),
+    Exec(Later<exec::ExecArgs>),
+    Test(Later<test::TestArgs>),
+    Commit(Later<commit::CommitArgs>),
     #[command(subcommand)]
-    Gate(gate::GateCommand),
-    Hook(hook::HookArgs),
-    Mcp(mcp::McpArgs),
-    Whoami(whoami::WhoamiArgs),
-    Demo(demo::DemoArgs),
-    Completions(completions::CompletionsArgs),
-    Man(man::ManArgs),
+    Gate(Later<gate::GateCommand>),
+    Hook(Later<hook::HookArgs>),
+    Mcp(Later<mcp::McpArgs>),
+    Whoami(Later<whoami::WhoamiArgs>),
+    Demo(Later<demo::DemoArgs>),
+    Completions(Later<completions::CompletionsArgs>),
+    Man(Later<man::ManArgs>),
 }
 
 pub(crate) fn run(command: Command, context: &Context) -> Result<Code, CliError> {
     match command {
-        Command::Run(args) => run::cmd_run(&args, context),
-        Command::Issue(command) => issue::run(command, context),
-        Command::Lock(command) => lock::run(command, context),
-        Command::Msg(command) => msg::run(command, context),
-        Command::Status(args) => status::cmd_status(&args, context),
-        Command::Logs(command) => logs::run(command, context),
-        Command::Clean(args) => clean::cmd_clean(&args, context),
-        Command::Init(args) => init::cmd_init(&args, context),
-        Command::Doctor(args) => doctor::cmd_doctor(&args, context),
-        Command::Exec(args) => exec::cmd_exec(&args, context),
-        Command::Test(args) => test::cmd_test(&args, context),
-        Command::Gate(command) => gate::run(command, context),
-        Command::Hook(args) => hook::cmd_hook(&args, context),
-        Command::Mcp(args) => mcp::cmd_mcp(&args, context),
-        Command::Commit(args) => commit::cmd_commit(&args, context),
-        Command::Whoami(args) => whoami::cmd_whoami(&args, context),
-        Command::Demo(args) => demo::cmd_demo(&args, context),
-        Command::Completions(args) => completions::cmd_completions(&args),
-        Command::Man(args) => man::cmd_man(&args, context),
+        Command::Run(Later(args)) => run::cmd_run(&args, context),
+        Command::Issue(Later(command)) => issue::run(command, context),
+        Command::Lock(Later(command)) => lock::run(command, context),
+        Command::Msg(Later(command)) => msg::run(command, context),
+        Command::Status(Later(args)) => status::cmd_status(&args, context),
+        Command::Logs(Later(command)) => logs::run(command, context),
+        Command::Clean(Later(args)) => clean::cmd_clean(&args, context),
+        Command::Init(Later(args)) => init::cmd_init(&args, context),
+        Command::Doctor(Later(args)) => doctor::cmd_doctor(&args, context),
+        Command::Exec(Later(args)) => exec::cmd_exec(&args, context),
+        Command::Test(Later(args)) => test::cmd_test(&args, context),
+        Command::Gate(Later(command)) => gate::run(command, context),
+        Command::Hook(Later(args)) => hook::cmd_hook(&args, context),
+        Command::Mcp(Later(args)) => mcp::cmd_mcp(&args, context),
+        Command::Commit(Later(args)) => commit::cmd_commit(&args, context),
+        Command::Whoami(Later(args)) => whoami::cmd_whoami(&args, context),
+        Command::Demo(Later(args)) => demo::cmd_demo(&args, context),
+        Command::Completions(Later(args)) => completions::cmd_completions(&args),
+        Command::Man(Later(args)) => man::cmd_man(&args, context),
     }
 }
 
@@ -92,7 +93,7 @@ impl Command {
             | Self::Hook(_)
             | Self::Gate(_) => true,
             // Outside, a test runs right here.
-            Self::Test(args) => args.is_announcement(),
+            Self::Test(Later(args)) => args.is_announcement(),
             // So does a commit, with the repository's hooks: they may be the agent's own.
             Self::Commit(_)
             | Self::Init(_)

@@ -50,3 +50,22 @@ fn help_shows_an_example_and_no_command_is_wrong_usage() {
     assert_eq!(run(&world, "").code, 2);
     assert!(done(&world, "--version").out.starts_with("mala "));
 }
+
+/// A command is described to clap when it was typed; help is about the others.
+#[test]
+fn help_is_about_commands_that_were_not_typed() {
+    let world = World::new();
+    let commands = [
+        ("--help", "lock         Take, give back and look at locks on files"),
+        ("help", "hook         Answer a hook of an agent client"),
+        ("help lock", "acquire   Lock files, all or none"),
+        ("lock --help", "acquire   Lock files, all or none"),
+        ("help lock acquire", "mala lock acquire src/main.rs --agent alice"),
+    ];
+    for (typed, shown) in commands {
+        let help = done(&world, typed).out;
+        assert!(help.contains(shown), "`mala {typed}`: {help}");
+    }
+    assert!(run(&world, "lock aquire").err.contains("'acquire'"));
+    assert!(run(&world, "lock acquire --isue").err.contains("'--issue'"));
+}
