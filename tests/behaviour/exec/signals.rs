@@ -33,7 +33,11 @@ const WAIT: &str = "while :; do sleep 0.01; done";
 /// Starts an agent in a process group of its own that says `ready` between the two scripts.
 fn ready(world: &World, before: &str, after: &str) -> (Child, BufReader<ChildStdout>) {
     let script = format!("{before}; echo x > free.txt; echo ready; {after}");
-    let mut agent = mala(world, ["exec", "--agent", "me", "--", "bash", "-c", &script])
+    // Whoever runs the tests may ignore signals, as `nohup` does, and shells for what they run beside them.
+    let bash = ["env", "--default-signal", "bash", "-c"];
+    let mut agent = mala(world, ["exec", "--agent", "me", "--"])
+        .args(bash)
+        .arg(script)
         .process_group(0)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -134,11 +134,11 @@ impl World {
         if self.user == User::Nobody {
             command.uid(NOBODY).gid(NOBODY);
         }
-        // Whoever runs the tests may ignore them, as shells do for what they run beside them.
+        // Whoever runs the tests may ignore them, as `nohup` does, and shells for what they run beside them.
         // SAFETY: between `fork` and `exec`, `signal` is allowed.
         unsafe {
             command.pre_exec(|| {
-                for number in [libc::SIGINT, libc::SIGQUIT] {
+                for number in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
                     libc::signal(number, libc::SIG_DFL);
                 }
                 Ok(())

@@ -106,8 +106,8 @@ fn signals_kill_a_program_that_waits() {
     stage.script("turn-a", "#!/bin/sh\n");
     let show = stage.python(
         "import os, signal, subprocess, time
-# Whoever runs the tests may ignore it, as shells do for what they run beside them.
-signal.signal(signal.SIGINT, signal.SIG_DFL)
+# Whoever runs the tests may ignore them, as `nohup` does, and shells for what they run beside them.
+for number in signal.SIGHUP, signal.SIGINT: signal.signal(number, signal.SIG_DFL)
 out = os.environ['OUT']
 for number in signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL:
     child = subprocess.Popen([out + '/turn-a'])
