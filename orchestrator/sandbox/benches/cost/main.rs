@@ -1,4 +1,4 @@
-//! What the sandbox costs, where there is one: `cargo bench -p mala-sandbox`.
+//! What calls cost in the sandbox, where there is one: `cargo bench -p mala-sandbox`.
 
 #[cfg(target_os = "linux")]
 mod linux;
