@@ -20,7 +20,7 @@ use crate::background::{Background, Task};
 use crate::claim;
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
-use crate::enforce::{Ignored, Lost, Refused, StoreGuard, TurnRules, Turns, index_file, jail};
+use crate::enforce::{self, Ignored, Lost, Refused, StoreGuard, TurnRules, Turns, index_file, jail};
 use crate::error::{CliError, Code, REFUSED};
 use crate::ui::{RED, Ui, YELLOW, plain};
 
@@ -67,7 +67,7 @@ pub(crate) struct ExecArgs {
 pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let mut settings = context.settings(&scope, Vec::new())?;
-    let kernel = mala_sandbox::probe();
+    let kernel = enforce::kernel(&scope);
     if let Err(why) = &kernel {
         let message = format!("the kernel does not protect anybody here: {why}");
         if args.require_kernel

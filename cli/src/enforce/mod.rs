@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 
 use mala_agents::{Client, install};
 use mala_core::Scope;
-use mala_sandbox::Jail;
+use mala_core::scope::Case;
+use mala_sandbox::{Jail, Support, Unsupported};
 use walkdir::WalkDir;
 
 /// Files and folders of a repository that tell git what to run, or where to find them.
@@ -29,6 +30,14 @@ const RULING: [&str; 6] = ["hooks", "config", "config.worktree", "info/attribute
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// So deep lie submodules of submodules.
 const DEEPEST: usize = 12;
+
+/// Whether the kernel can keep the agents of this checkout apart, or why not.
+pub(crate) fn kernel(scope: &Scope) -> Result<Support, Unsupported> {
+    match scope.case() {
+        Case::Sensitive => mala_sandbox::probe(),
+        Case::Folded => Err(Unsupported::FoldedNames),
+    }
+}
 
 /// The repository, with its worktrees and submodules: git looks into them all, also for people who only ask it for the
 /// state of this one.

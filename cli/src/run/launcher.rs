@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 use super::self_test::{Hooked, Stage};
 use super::trace::Trace;
-use crate::enforce::git_locks;
+use crate::enforce::{self, git_locks};
 
 /// What the process calls itself that ends an agent's tree; it has the command line of its supervisor.
 const KEEPER: &str = "mala-keeper";
@@ -63,7 +63,7 @@ impl Launcher for ExecLauncher {
     }
 
     fn keeps_trees(&self) -> bool {
-        *self.has_kernel.get_or_init(|| mala_sandbox::probe().is_ok())
+        *self.has_kernel.get_or_init(|| enforce::kernel(&self.scope).is_ok())
     }
 
     /// A supervisor ends with its run, and its keeper ends the tree then. This makes sure that it has happened: a keeper is
@@ -102,7 +102,7 @@ impl Launcher for ExecLauncher {
     }
 
     fn self_test(&self) -> Result<(), PortError> {
-        let is_enforced = match mala_sandbox::probe() {
+        let is_enforced = match enforce::kernel(&self.scope) {
             Ok(_) => true,
             Err(why) if self.require_kernel => return Err(why.to_string().into()),
             Err(why @ mala_sandbox::Unsupported::AlreadyInside) => return Err(why.to_string().into()),

@@ -197,6 +197,9 @@ pub enum Unsupported {
     OldLandlock,
     #[error("the kernel does not list a process's children in /proc (CONFIG_PROC_CHILDREN)")]
     NoChildren,
+    /// For whoever knows the tree: the sandbox tells names apart by their bytes.
+    #[error("names that differ only in case are one file here, and the kernel tier would take them for two")]
+    FoldedNames,
     #[error("cannot start a process to try the kernel: {0}")]
     Untested(String),
 }

@@ -53,7 +53,7 @@ pub(crate) fn mala(world: &World, args: impl IntoIterator<Item = impl AsRef<OsSt
 }
 
 /// Runs a command given as one line; no argument contains a blank.
-fn run(world: &World, line: &str) -> Answer {
+pub(crate) fn run(world: &World, line: &str) -> Answer {
     mala(world, line.split_whitespace()).output().unwrap().into()
 }
 

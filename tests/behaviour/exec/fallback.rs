@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{read, world};
-use crate::cli::{Answer, MALA};
+use crate::cli::{Answer, MALA, done, run};
 
 /// Runs a command on a kernel without Landlock, as far as it can tell.
 const WITHOUT_LANDLOCK: &str = "
@@ -77,6 +77,20 @@ fn who_requires_the_kernel_runs_nothing_without_it() {
         1
     );
     assert!(!world.root().join("new.txt").exists());
+}
+
+/// Where names that differ only in case are one file, as the second name of a checkout's `.git` makes believe.
+#[test]
+fn names_that_mean_the_same_in_another_case_are_not_told_apart_by_the_kernel() {
+    let world = world();
+    fs::rename(world.root().join(".git"), world.base().join("repository")).unwrap();
+    world.write(".git", &format!("gitdir: {}\n", world.base().join("repository").display()));
+    fs::hard_link(world.root().join(".git"), world.root().join(".GIT")).unwrap();
+    let ran = done(&world, "exec --agent me -- true");
+    assert!(ran.err.contains("does not protect anybody here: names that differ only in case"), "{}", ran.err);
+    assert_eq!(run(&world, "exec --agent me --require-kernel -- true").code, 1);
+    let doctor = done(&world, "doctor").out;
+    assert!(doctor.contains("differ only in case are one file here"), "{doctor}");
 }
 
 #[test]

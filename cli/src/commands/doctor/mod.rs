@@ -9,11 +9,13 @@ use std::process::Command;
 
 use clap::Args;
 use mala_core::Scope;
+use mala_sandbox::{Support, Unsupported};
 use mala_store::{SCHEMA_VERSION, Store};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::context::Context;
+use crate::enforce;
 use crate::error::{CliError, Code, REFUSED};
 use crate::ui::{GREEN, RED, YELLOW};
 
@@ -55,7 +57,7 @@ impl Check {
 
 pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, CliError> {
     let mut checks = vec![check_git()];
-    match context.scope() {
+    let kernel = match context.scope() {
         Ok(scope) => {
             checks.push(Check::ok("checkout", scope.root().display().to_string()));
             checks.push(check_settings(context, Some(&scope)));
@@ -63,15 +65,17 @@ pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, 
             checks.push(hooks::git(&scope));
             checks.extend(hooks::clients(&scope));
             checks.extend(tools::clients(&scope));
+            enforce::kernel(&scope)
         }
         Err(error) => {
             checks.push(Check::fail("checkout", error));
             checks.push(check_settings(context, None));
+            mala_sandbox::probe()
         }
-    }
+    };
     checks.push(programs::clients());
     checks.push(programs::trackers());
-    checks.push(enforcement());
+    checks.push(enforcement(kernel));
     let is_well = checks.iter().all(|check| check.status != Verdict::Fail);
     context.ui.answer(&json!({ "ok": is_well, "checks": checks }), |out| write_checks(out, &checks))?;
     Ok(if is_well { Code::SUCCESS } else { Code::from(REFUSED) })
@@ -122,8 +126,8 @@ fn check_store(scope: &Scope) -> Check {
 }
 
 /// Says plainly what protects the user.
-fn enforcement() -> Check {
-    match mala_sandbox::probe() {
+fn enforcement(kernel: Result<Support, Unsupported>) -> Check {
+    match kernel {
         Ok(support) => {
             let root = if support.is_root {
                 "; as an ordinary user it would be even safer than as root"
