@@ -200,7 +200,7 @@ pub enum Unsupported {
     /// For whoever knows the tree: the sandbox tells names apart by their bytes.
     #[error("names that differ only in case are one file here, and the kernel tier would take them for two")]
     FoldedNames,
-    #[error("cannot start a process to try the kernel: {0}")]
+    #[error("cannot start a thread to try the kernel: {0}")]
     Untested(String),
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::sync::OnceLock;
+use std::thread;
 
 use libc::{c_int, c_long};
 
@@ -13,7 +14,7 @@ use crate::{Support, Unsupported};
 const WITH_RENAMES: i32 = 2;
 const WITH_SCOPES: i32 = 6;
 
-/// What may be enforced here. Nothing is compared with a kernel's version: a process tries it and ends. What has worked
+/// What may be enforced here. Nothing is compared with a kernel's version: a thread tries it and ends. What has worked
 /// once is not tried again.
 pub fn probe() -> Result<Support, Unsupported> {
     static FOUND: OnceLock<Support> = OnceLock::new();
@@ -54,37 +55,27 @@ fn landlock_version() -> i32 {
     i32::try_from(version).unwrap_or(-1)
 }
 
-/// Installs a filter that allows everything in a process of its own; the error number, 0 if it worked.
+/// Installs a filter that allows everything on a thread of its own, with which it goes; the error number, 0 if it worked.
 fn try_filter() -> io::Result<c_int> {
-    let mut allow = [libc::sock_filter {
-        code: (libc::BPF_RET | libc::BPF_K) as u16,
-        jt: 0,
-        jf: 0,
-        k: libc::SECCOMP_RET_ALLOW,
-    }];
-    let program = libc::sock_fprog { len: 1, filter: allow.as_mut_ptr() };
-    let mut status = 0;
-    // SAFETY: the child only makes system calls and leaves without running anything of the parent's.
-    unsafe {
-        let child = libc::fork();
-        if child < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        if child == 0 {
+    let trial = thread::Builder::new().name("mala-probe".to_owned()).spawn(|| {
+        let mut allow = [libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: libc::SECCOMP_RET_ALLOW,
+        }];
+        let program = libc::sock_fprog { len: 1, filter: allow.as_mut_ptr() };
+        // SAFETY: plain numbers, about this thread alone; `program` points to an instruction that outlives the call, and what
+        // it gives is a descriptor that nobody else knows.
+        unsafe {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-            let worked = launch::install(&program) >= 0;
-            libc::_exit(if worked {
-                0
-            } else {
-                io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
-            });
-        }
-        while libc::waitpid(child, &raw mut status, 0) < 0 {
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error);
+            let listener = launch::install(&program);
+            if listener < 0 {
+                return io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
             }
+            libc::close(listener);
         }
-    }
-    Ok(if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { libc::EIO })
+        0
+    })?;
+    Ok(trial.join().unwrap_or(libc::EIO))
 }

@@ -327,6 +327,8 @@ fn a_guard_that_panics_refuses() {
 fn this_machine_can_enforce() {
     let support = mala_sandbox::probe().unwrap();
     assert!(support.landlock >= 2);
+    let status = fs::read_to_string("/proc/thread-self/status").unwrap();
+    assert!(status.contains("NoNewPrivs:\t0\nSeccomp:\t0\n"), "trying it has an effect: {status}");
 }
 
 #[test]
