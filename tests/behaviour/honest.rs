@@ -264,7 +264,8 @@ fn a_shell_in_a_terminal_is_a_shell_in_a_terminal() {
         return;
     }
     let world = world();
-    let shell = format!("{MALA} exec --agent me -- bash --norc --noprofile -i");
+    // Whoever runs the tests may ignore signals, as `nohup` does.
+    let shell = format!("env --default-signal {MALA} exec --agent me -- bash --norc --noprofile -i");
     let mut command = world.command("script");
     command
         .args(["-qefc", &shell, "/dev/null"])
