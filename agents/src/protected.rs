@@ -29,8 +29,11 @@ fn by_names(path: &Path) -> Option<Objection> {
             _ => refuse("git's own files belong to everybody", "use git commands on your own files"),
         };
     }
-    let settings = "the hooks in it guard everybody's files";
     let instead = "leave it alone, or ask the person in charge";
+    if names.last() == Some(&"mala.toml") {
+        return refuse("it says what is asked of everybody's commits", instead);
+    }
+    let settings = "the hooks in it guard everybody's files";
     names.windows(2).enumerate().find_map(|(at, pair)| {
         let is_last = at + 2 == names.len();
         let is_settings = match pair {
@@ -65,6 +68,7 @@ mod tests {
             "/w/.opencode/plugin/mala.js",
             "/w/.opencode/plugins/other.ts",
             "/w/.claude/commands/../settings.json",
+            "/w/mala.toml",
         ] {
             assert!(objection(Path::new(path)).is_some(), "{path}");
         }
@@ -79,6 +83,7 @@ mod tests {
             "/w/.claude/commands/fix.md",
             "/w/.claude/settings/readme.md",
             "/w/settings.json",
+            "/w/mala.toml.md",
             "/w/.opencode/agent/a.md",
         ] {
             assert!(objection(Path::new(path)).is_none(), "{path}");

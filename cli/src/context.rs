@@ -290,7 +290,7 @@ fn own_file() -> Option<PathBuf> {
 }
 
 /// The settings of a checkout.
-fn repo_file(scope: &Scope) -> PathBuf {
+pub(crate) fn repo_file(scope: &Scope) -> PathBuf {
     scope.root().join("mala.toml")
 }
 

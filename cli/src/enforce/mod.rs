@@ -25,6 +25,8 @@ use mala_core::scope::Case;
 use mala_sandbox::{Jail, Support, Unsupported};
 use walkdir::WalkDir;
 
+use crate::context::repo_file;
+
 /// Files and folders of a repository that tell git what to run, or where to find them.
 const RULING: [&str; 6] = ["hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"];
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -87,7 +89,8 @@ pub(crate) fn jail(scope: &Scope, mut exempt: Vec<PathBuf>) -> Jail {
         .iter()
         .flat_map(|repository| RULING.map(|name| repository.join(name)))
         .chain(heads.map(|repository| repository.join("HEAD")))
-        .chain([scope.state_dir()])
+        // They say what is asked of everybody's commits.
+        .chain([scope.state_dir(), repo_file(scope)])
         .chain(hooks)
         .collect();
     // Whoever owns a folder there can move any process of the user's, stop it and end it.

@@ -36,6 +36,8 @@ pub struct Rules {
     pub breadth: Breadth,
     pub foreign: Foreign,
     pub clean: Clean,
+    /// What agents never change: the settings, which say what is asked of them.
+    pub for_people: Vec<Pattern>,
     /// What counts as documentation.
     pub documentation: Vec<Pattern>,
 }
@@ -78,6 +80,7 @@ impl Default for Rules {
             breadth: Breadth::default(),
             foreign: Foreign::default(),
             clean: Clean::default(),
+            for_people: vec![pattern(&"mala.toml")],
             documentation: documentation.iter().map(pattern).collect(),
         }
     }
@@ -282,6 +285,12 @@ impl Judge<'_> {
         };
         if changes.is_empty() {
             return Ok(Check::fail(NAME, "the commit changes no file: commit your work with `mala commit`"));
+        }
+        let is_for_people =
+            |path: &RepoPath| self.rules.for_people.iter().any(|pattern| pattern.matches(path.as_bytes()));
+        if let Some(change) = changes.iter().find(|change| is_for_people(&change.path)) {
+            let why = "only people change it, because it says what is asked of commits: leave it as it was";
+            return Ok(Check::fail(NAME, format!("`{}` was changed: {why}", change.path)));
         }
         let mut foreign = Vec::new();
         for change in changes {

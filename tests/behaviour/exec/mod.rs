@@ -246,6 +246,22 @@ fn in_ignored_folders_agents_do_as_they_like_and_what_leaves_them_needs_a_lock()
 }
 
 #[test]
+fn agents_do_not_choose_what_is_asked_of_them() {
+    let world = world();
+    let rules = "[validate]\ncommands = [\"sh check.sh\"]\n";
+    let script = "! echo x > mala.toml; ! rm -f mala.toml; echo '[validate]' > t; ! mv t mala.toml; ! ln -f t mala.toml";
+    for is_there in [false, true] {
+        if is_there {
+            world.write("mala.toml", rules);
+        }
+        let answer = exec(&world, "me", script);
+        assert!(answer.err.contains("`mala.toml` is protected"), "{}", answer.err);
+        let now = fs::read_to_string(world.root().join("mala.toml")).ok();
+        assert_eq!(now.as_deref(), is_there.then_some(rules), "{answer:?}");
+    }
+}
+
+#[test]
 fn what_agents_are_kept_from_stays_so_in_ignored_folders() {
     let world = world();
     world.write(".gitignore", ".claude/\n.gemini/\n");

@@ -77,6 +77,7 @@ pub(crate) fn rules(settings: &Settings) -> Result<Rules, CliError> {
         breadth: Breadth::default(),
         foreign: if *strict { Foreign::Refused } else { Foreign::Named },
         clean: if *clean { Clean::Required } else { Clean::Ignored },
+        for_people: Rules::default().for_people,
         documentation: docs.iter().map(pattern).collect::<Result<_, CliError>>()?,
     })
 }

@@ -236,6 +236,20 @@ fn a_file_that_was_held_only_before_the_claim_is_not_owned() {
 }
 
 #[test]
+fn settings_are_for_people_whoever_holds_them() {
+    let mut d = Desk::new();
+    for path in ["a.txt", "mala.toml"] {
+        d.locks.give("A", path);
+        d.w.write(path, "good\n");
+    }
+    d.run("A", "pytest", 0);
+    d.commit();
+    assert!(d.fails("files-owned").starts_with("`mala.toml` was changed: only people change it"));
+    d.candidate.agent = None;
+    d.passes();
+}
+
+#[test]
 fn where_only_the_time_of_the_claim_is_known_the_date_decides() {
     let (mut d, _) = honest();
     d.candidate.claimed_head = None;
