@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use mala_core::{Key, Lock, Scope, Target, Timestamp};
 use mala_sandbox::{Writer, has_writers, writers};
-use mala_store::{EventFilter, EventKind, Store, StoreError};
+use mala_store::{EventFilter, EventKind, Store};
 
+use super::rescue::rescue;
 use crate::error::CliError;
 use crate::ui::plain;
 
@@ -37,7 +38,8 @@ pub(crate) fn drain(scope: &Scope, keys: &[Key]) -> Result<(), CliError> {
 
 /// Waits for what is left of agents that were killed, as far as these locks are concerned: a lock is free when its
 /// supervisor is dead, and the programs that it kept die a moment later. Whoever still writes after that is not theirs.
-pub(crate) fn outlive_the_dead(scope: &Scope, store: &mut Store, locks: &[Lock]) -> Result<(), StoreError> {
+/// Then saves what they had written and not committed.
+pub(crate) fn outlive_the_dead(scope: &Scope, store: &mut Store, locks: &[Lock]) -> Result<(), CliError> {
     let Some(newest) = locks.iter().map(|lock| lock.fence).max() else { return Ok(()) };
     let orphaned = EventFilter {
         after: Some(newest.0 - RECENT),
@@ -49,6 +51,7 @@ pub(crate) fn outlive_the_dead(scope: &Scope, store: &mut Store, locks: &[Lock])
     if !store.events(&orphaned)?.is_empty() {
         let file = |lock: &Lock| if let Target::File(key) = &lock.target { Some(key.clone()) } else { None };
         let _somebody_else = drain(scope, &locks.iter().filter_map(file).collect::<Vec<_>>());
+        rescue(scope, store)?;
     }
     Ok(())
 }

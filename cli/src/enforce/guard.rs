@@ -222,7 +222,13 @@ impl StoreGuard {
         metrics().lock_try(LockResult::from(matches!(outcome, Outcome::Granted(_))));
         Ok(match outcome {
             Outcome::Granted(locks) => {
-                outlive_the_dead(&self.scope, &mut books.store, &locks)?;
+                if let Err(error) = outlive_the_dead(&self.scope, &mut books.store, &locks) {
+                    let why = error.messages().join(": ");
+                    return Ok(refuse(&format!(
+                        "cannot save what a killed agent left there: {}",
+                        plain(why)
+                    )));
+                }
                 books.note_grant(&self.party, attempt, keys, version)?;
                 Ruling::Allow
             }

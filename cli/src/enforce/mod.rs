@@ -7,6 +7,7 @@ mod ignored;
 mod index;
 mod others;
 mod refusals;
+mod rescue;
 mod turns;
 
 pub(crate) use drain::{drain, outlive_the_dead};

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::session::Session;
 use super::{audit, waiting};
-use crate::enforce::Ignored;
+use crate::enforce::{Ignored, outlive_the_dead};
 use crate::error::CliError;
 use crate::refusal;
 use crate::ui::plain;
@@ -190,7 +190,10 @@ fn reserve(
         reason: Some(format!("written by {}", tool.name)),
     };
     Ok(match session.store.reserve(&request)? {
-        Outcome::Granted(_) => None,
+        Outcome::Granted(locks) => {
+            outlive_the_dead(&session.scope, &mut session.store, &locks)?;
+            None
+        }
         Outcome::Refused(refusal) => refused(session, &refusal.conflicts),
     })
 }

@@ -216,6 +216,7 @@ impl Ledger for StoreLedger {
         let abandoned = |attempt: &mala_core::issue::Attempt| Abandoned {
             attempt: attempt_of(attempt),
             state: state_from_store(attempt.state),
+            saved_ref: attempt.saved_ref.clone(),
         };
         Ok(stranded.iter().map(abandoned).collect())
     }

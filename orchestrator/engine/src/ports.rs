@@ -144,6 +144,8 @@ pub enum Ending {
 pub struct Abandoned {
     pub attempt: Attempt,
     pub state: State,
+    /// Where its work is, if somebody needed its files before the attempt could be ended.
+    pub saved_ref: Option<String>,
 }
 
 /// How waiting for others ended.

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Stdio;
 
 use mala_tests::eventually;
+use serde_json::json;
 
 use super::{Batch, Run};
 
@@ -47,6 +48,41 @@ fn work_that_was_proven_before_the_kill_counts() {
         ("closed", 0),
         "it is not done again"
     );
+}
+
+#[test]
+fn what_somebody_writes_over_after_the_kill_was_saved_before() {
+    let ways = [
+        // The kernel tier, a lock by hand, and a client's hook.
+        "exec --agent other -- sh -c 'echo mine > half.txt; echo mine > base.txt'",
+        "lock acquire half.txt base.txt --agent other",
+        "hook claude",
+    ];
+    for way in ways {
+        let batch = killed("echo half > half.txt; echo agent >> base.txt; touch $OUT; sleep 600", "");
+        batch.assert_nothing_goes_on();
+        let call = json!({
+            "hook_event_name": "PreToolUse", "session_id": "s", "cwd": batch.world.root(), "tool_name": "Write",
+            "tool_use_id": "t", "tool_input": { "file_path": batch.world.root().join("half.txt"), "content": "mine" },
+        });
+        let script = format!("{} {way} <<'END'\n{call}\nEND\n", crate::cli::MALA);
+        let done = batch.world.command("sh").args(["-c", &script]).output().unwrap();
+        assert!(done.status.success(), "{way}: {done:?}");
+        for file in ["half.txt", "base.txt"] {
+            batch.world.write(file, "mine\n");
+        }
+        let show = |file: &str| batch.world.git(&["show", &format!("refs/mala/bd-1/1:{file}")]);
+        assert_eq!((show("half.txt").as_str(), show("base.txt").as_str()), ("half", "base\nagent"), "{way}");
+        batch.world.git(&["add", "-A"]);
+        batch.world.git(&["commit", "-qm", "theirs"]);
+        fs::write(batch.outside("agent.sh"), "exit 0").unwrap();
+        let next = batch.run(&["--max-issues", "1"]);
+        let outcome = &next.only("recovered")["outcome"];
+        assert_eq!(outcome, "handed over, work saved to refs/mala/bd-1/1", "{way}: {next:?}");
+        let note = batch.notes("bd-1");
+        assert!(note.contains("base.txt, half.txt") && note.contains("refs/mala/bd-1/1"), "{way}: {note}");
+        assert_eq!(batch.read("half.txt"), "mine\n", "{way}");
+    }
 }
 
 #[test]

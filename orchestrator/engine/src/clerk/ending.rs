@@ -51,6 +51,8 @@ pub(crate) struct Given {
     pub(crate) reason: String,
     pub(crate) cause: Cause,
     pub(crate) judgement: Judgement,
+    /// Where somebody who needed the files has saved what was in them.
+    pub(crate) saved_before: Option<String>,
     pub(crate) last_message: Option<String>,
     pub(crate) log: Option<String>,
     pub(crate) cost: Option<f64>,
@@ -66,6 +68,7 @@ impl Given {
             reason: reason.to_owned(),
             cause,
             judgement: Judgement::default(),
+            saved_before: None,
             last_message: None,
             log: None,
             cost: None,
@@ -93,7 +96,7 @@ impl Clerk {
     /// next agent finds a clean checkout.
     pub(crate) fn accept(&self, given: &Given) -> Result<Handed, PortError> {
         let attempt = &given.attempt;
-        let salvaged = self.salvage(attempt, "left over after the issue was done");
+        let salvaged = self.salvage(given, "left over after the issue was done");
         let reason = match (&given.judgement.outcome, given.judgement.commits.as_slice()) {
             (Some(outcome), _) => outcome.clone(),
             (None, commits) => format!("committed as {}", commits.join(", ")),
@@ -117,7 +120,7 @@ impl Clerk {
     /// The attempt has failed: its work is saved, its issue gets a note and goes back.
     pub(crate) fn hand_over(&self, given: &Given) -> Result<Handed, PortError> {
         let attempt = &given.attempt;
-        let salvaged = self.salvage(attempt, &given.reason);
+        let salvaged = self.salvage(given, &given.reason);
         let note = note::text(&Handoff {
             attempt,
             reason: &given.reason,
@@ -144,12 +147,12 @@ impl Clerk {
 
     /// Saves and restores the agent's files. Somebody may kill the gits that do it, so it is tried more than once: what stays
     /// in the checkout would be taken for somebody else's work. In the end the note says that it is still there.
-    fn salvage(&self, attempt: &Attempt, reason: &str) -> Salvaged {
+    fn salvage(&self, given: &Given, reason: &str) -> Salvaged {
         let mut salvaged = Salvaged { files: Vec::new(), saved: None, not_saved: None };
         for tried in 1..=SALVAGE_TRIES {
             // The agent's git may have been killed with it, and what that left would be in the way of ours.
             self.launcher.sweep();
-            let Err(error) = self.try_salvage(attempt, reason, &mut salvaged) else {
+            let Err(error) = self.try_salvage(given, reason, &mut salvaged) else {
                 salvaged.not_saved = None;
                 break;
             };
@@ -162,9 +165,15 @@ impl Clerk {
         salvaged
     }
 
-    fn try_salvage(&self, attempt: &Attempt, reason: &str, salvaged: &mut Salvaged) -> Result<(), PortError> {
+    fn try_salvage(&self, given: &Given, reason: &str, salvaged: &mut Salvaged) -> Result<(), PortError> {
+        let attempt = &given.attempt;
         let files = self.own_dirty_files(attempt)?;
         if files.is_empty() {
+            salvaged.saved =
+                given.saved_before.as_deref().map(|name| self.saved(name)).transpose()?.flatten();
+            if let Some(saved) = &salvaged.saved {
+                salvaged.files = saved.files(&self.repo)?.into_iter().collect();
+            }
             return Ok(());
         }
         salvaged.files = files.iter().cloned().collect();
@@ -177,6 +186,11 @@ impl Clerk {
         let before = self.before(&attempt.run)?;
         salvage::restore(&self.repo, &self.owner, &files, &before)?;
         Ok(())
+    }
+
+    fn saved(&self, name: &str) -> Result<Option<SavedRef>, PortError> {
+        let commit = self.repo.resolve(name)?;
+        Ok(commit.map(|commit| SavedRef { name: name.to_owned(), commit }))
     }
 
     /// Where another tracker keeps the issue, it is told first: a note must be there before anybody can take the issue.

@@ -39,11 +39,11 @@ impl Clerk {
     }
 
     fn recover_one(&self, abandoned: Abandoned) -> Result<Recovered, PortError> {
-        let Abandoned { attempt, state } = abandoned;
+        let Abandoned { attempt, state, saved_ref } = abandoned;
         self.launcher.reap(&attempt)?;
         let (issue, agent) = (attempt.issue.clone(), attempt.agent.clone());
         let recovered = |outcome: String| Recovered { issue, agent, outcome };
-        if state == State::Claimed && self.own_dirty_files(&attempt)?.is_empty() {
+        if state == State::Claimed && saved_ref.is_none() && self.own_dirty_files(&attempt)?.is_empty() {
             self.put_back(&attempt, "its run ended before the agent began")?;
             return Ok(recovered("put back".to_owned()));
         }
@@ -55,7 +55,7 @@ impl Clerk {
         let is_accepted = judgement.accepted;
         let from = if is_accepted { self.bring_to_gate(&attempt, state)? } else { state };
         let cut_off = Given::cut_off(attempt, from, "its run was killed", Cause::Killed);
-        let given = Given { judgement, ..cut_off };
+        let given = Given { judgement, saved_before: saved_ref, ..cut_off };
         if is_accepted {
             self.accept(&given)?;
             return Ok(recovered("done".to_owned()));
