@@ -27,6 +27,9 @@ use crate::error::CliError;
 use crate::refusal;
 use crate::ui::plain;
 
+/// A program's next place is looked at within this time.
+const NEXT_PLACE: Duration = Duration::from_millis(100);
+
 /// A file that is open without a lock.
 #[derive(Debug)]
 pub(crate) struct Lost {
@@ -62,6 +65,8 @@ struct Books {
     /// Files that are just being handed on: nobody opens them any more.
     leaving: HashSet<Key>,
     refusals: Refusals,
+    /// The thread that was last refused a command, which, and when.
+    tried: Option<(u32, String, Instant)>,
     others: Option<Others>,
 }
 
@@ -90,6 +95,7 @@ impl StoreGuard {
             watched: -1,
             leaving: HashSet::new(),
             refusals: Refusals::default(),
+            tried: None,
             others: None,
         };
         Ok(Self {
@@ -314,6 +320,17 @@ impl Books {
         self.files.iter().filter(|(_, file)| file.is_opened).map(|(key, _)| key)
     }
 
+    /// True if the thread has just been told: a shell that is refused a program looks for it in the next folder of `PATH`.
+    fn is_next_place(&mut self, pid: u32, command: &str) -> bool {
+        let now = Instant::now();
+        let is_told = self
+            .tried
+            .as_ref()
+            .is_some_and(|(last, told, when)| *last == pid && told == command && now - *when < NEXT_PLACE);
+        self.tried = Some((pid, command.to_owned(), now));
+        is_told
+    }
+
     /// What a program that insists is told once more.
     fn repeats(&mut self, refused: impl FnOnce() -> Refused) -> Option<String> {
         if !self.refusals.is_one_often() {
@@ -427,6 +444,9 @@ impl Guard for StoreGuard {
             return Ruling::Allow;
         }
         let refused = Refused { program: "git".to_owned(), what: cut(command_line(start.args())) };
+        if books.is_next_place(start.pid, &refused.what) {
+            return Ruling::Refuse { message: String::new() };
+        }
         if let Some(message) = books.repeats(|| refused.clone()) {
             return Ruling::Refuse { message };
         }

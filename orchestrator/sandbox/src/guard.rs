@@ -162,7 +162,8 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ruling {
     Allow,
-    /// The call fails with EACCES, and `message` is written as one line to the process's standard error.
+    /// The call fails with EACCES, and `message`, if there is one, is written as one line to the process's standard
+    /// error.
     Refuse {
         message: String,
     },

@@ -246,6 +246,16 @@ fn in_ignored_folders_agents_do_as_they_like_and_what_leaves_them_needs_a_lock()
 }
 
 #[test]
+fn a_refused_command_is_told_once_however_many_places_it_is_found_in() {
+    let world = world();
+    let script = "for i in 1 2 3; do mkdir -p node_modules/$i; ln -s \"$(command -v git)\" node_modules/$i/git; done; \
+                  PATH=$PWD/node_modules/1:$PWD/node_modules/2:$PWD/node_modules/3:$PATH; git stash; git stash";
+    let answer = exec(&world, "me", script);
+    assert_eq!(answer.err.matches("`git stash` is refused").count(), 2, "{}", answer.err);
+    assert!(answer.err.contains("refused 2: `git stash` (git)"), "{}", answer.err);
+}
+
+#[test]
 fn agents_do_not_choose_what_is_asked_of_them() {
     let world = world();
     let rules = "[validate]\ncommands = [\"sh check.sh\"]\n";

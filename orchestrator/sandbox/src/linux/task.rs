@@ -205,6 +205,9 @@ impl Task {
     /// The descriptor itself is borrowed instead of opening the file it names: a file that the caller can only read
     /// must not be written on its behalf.
     pub(crate) fn tell(self, message: &str) {
+        if message.is_empty() {
+            return;
+        }
         let line = format!("{}\n", message.replace('\n', " "));
         let Some(stderr) = self.standard_error() else { return };
         let mut polled = [PollFd::new(&stderr, PollFlags::OUT)];
