@@ -136,7 +136,11 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
 /// Asks git in which folders no locks are needed.
 fn look_ahead(scope: &Scope, ignored: &Arc<Ignored>) -> JoinHandle<Vec<PathBuf>> {
     let (root, index, ignored) = (scope.root().to_path_buf(), index_file(scope), Arc::clone(ignored));
-    thread::spawn(move || ignored.top_folders(&index).iter().map(|folder| root.join(folder)).collect())
+    thread::spawn(move || {
+        #[cfg(target_os = "linux")]
+        ignored.remember_tracked(&index);
+        ignored.top_folders(&index).iter().map(|folder| root.join(folder)).collect()
+    })
 }
 
 /// What kind of agent it is: nobody knows more than the program's name here.

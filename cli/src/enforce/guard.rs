@@ -294,6 +294,13 @@ impl StoreGuard {
         books.others(agent).is_none_or(|others| wants.iter().any(|want| others.hold(agent, want)))
     }
 
+    /// True if another agent holds something below, should this be a folder.
+    fn others_hold_below(&self, path: &Path) -> bool {
+        let Ok(mut books) = self.desk.lock() else { return true };
+        let agent = &self.party.agent;
+        books.others(agent).is_none_or(|others| others.hold_below(agent, &key(path)))
+    }
+
     /// An agent that holds the whole tree may move it.
     fn holds_everything(&self, books: &mut Books) -> bool {
         let locks = books.store.locks().unwrap_or_default();
@@ -415,7 +422,7 @@ impl Guard for StoreGuard {
 
     /// What git ignores, unless somebody else has locked it: agents can change what git ignores.
     fn is_exempt(&self, path: &Path) -> bool {
-        self.ignored.contains(path) && !self.is_held_by_others(path, false)
+        self.ignored.contains(path) && !self.is_held_by_others(path, false) && !self.others_hold_below(path)
     }
 
     fn is_exempt_folder(&self, path: &Path) -> bool {

@@ -1,20 +1,29 @@
 //! Which paths need no lock: those that git ignores.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
+use std::fs::{self, File};
+#[cfg(target_os = "linux")]
+use std::io::ErrorKind;
 use std::io::{self, BufRead, BufReader, Write};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use mala_core::file::{SETTINGS, read_small_text};
+#[cfg(target_os = "linux")]
+use rustix::fs::MemfdFlags;
 
 use super::index;
 
 /// What is looked at before an agent starts.
 const MOST_NAMES: usize = 50;
 const MOST_FOLDERS: usize = 50;
+/// Where no index is.
+#[cfg(target_os = "linux")]
+const NO_INDEX: &str = "/proc/no-index";
 /// So many paths fit into a pipe: with more, git and mala could wait for each other.
 const AT_ONCE: usize = 15;
 
@@ -23,7 +32,16 @@ const AT_ONCE: usize = 15;
 #[derive(Debug)]
 pub(crate) struct Ignored {
     root: PathBuf,
+    tracked: OnceLock<Tracked>,
     answers: Mutex<Answers>,
+}
+
+/// What git tracked at one moment: a copy of its index.
+#[derive(Debug)]
+struct Tracked {
+    index: PathBuf,
+    /// The copy has no other name than its descriptor's.
+    _copy: Option<File>,
 }
 
 #[derive(Debug)]
@@ -57,7 +75,30 @@ impl Ignored {
             rules: CheckIgnore::with(&["--no-index"]),
             ignores: CheckIgnore::with(&[]),
         };
-        Self { root: root.to_path_buf(), answers: Mutex::new(answers) }
+        Self { root: root.to_path_buf(), tracked: OnceLock::new(), answers: Mutex::new(answers) }
+    }
+
+    /// From now on what `index` tracks at this moment is never ignored: agents can take files out of git's own index.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn remember_tracked(&self, index: &Path) {
+        self.tracked.get_or_init(|| match Tracked::copy(index) {
+            Ok(tracked) => tracked,
+            // Git reads an index that is not there as an empty one, and stops at one that is none.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Tracked { index: NO_INDEX.into(), _copy: None }
+            }
+            Err(_) => Tracked { index: "/dev/null".into(), _copy: None },
+        });
+    }
+
+    /// Git, without the program that a repository may name to find changed files.
+    fn git(&self) -> Command {
+        let mut git = Command::new("git");
+        git.args(["-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"]).current_dir(&self.root);
+        if let Some(tracked) = self.tracked.get() {
+            git.env("GIT_INDEX_FILE", &tracked.index);
+        }
+        git
     }
 
     /// Folders that git ignores with all that is in them, as far as they are found quickly: those whose names stand in a
@@ -76,12 +117,12 @@ impl Ignored {
         if found.is_empty() {
             return found;
         }
-        let have_rules = answers.rules.ask(&self.root, &found).unwrap_or_default();
+        let have_rules = answers.rules.ask(self, &found).unwrap_or_default();
         let (found, _) = divide(found, have_rules);
         let are_untracked = index::are_untracked(index, &found).unwrap_or_else(|_| vec![false; found.len()]);
         let (mut ignored, doubtful) = divide(found, are_untracked);
         if !doubtful.is_empty() {
-            let are_ignored = answers.ignores.ask(&self.root, &doubtful).unwrap_or_default();
+            let are_ignored = answers.ignores.ask(self, &doubtful).unwrap_or_default();
             ignored.extend(divide(doubtful, are_ignored).0);
         }
         answers.known.extend(ignored.iter().map(|folder| (folder.clone(), true)));
@@ -155,8 +196,8 @@ impl Ignored {
     /// True for a folder that git ignores although it tracks files in it: they are not to be moved along. True if git
     /// cannot be asked.
     fn holds_tracked_files(&self, path: &Path) -> bool {
-        let mut list = git();
-        list.args(["--literal-pathspecs", "ls-files", "-z", "--"]).arg(path).current_dir(&self.root);
+        let mut list = self.git();
+        list.args(["--literal-pathspecs", "ls-files", "-z", "--"]).arg(path);
         let listed = list.stderr(Stdio::null()).output();
         !listed.is_ok_and(|out| out.status.success() && out.stdout.is_empty())
     }
@@ -174,7 +215,7 @@ impl Ignored {
         }
         let path = [path.to_path_buf()];
         let is_yes = |answer: io::Result<Vec<bool>>| answer.is_ok_and(|answer| answer == [true]);
-        is_yes(answers.rules.ask(&self.root, &path)) && is_yes(answers.ignores.ask(&self.root, &path))
+        is_yes(answers.rules.ask(self, &path)) && is_yes(answers.ignores.ask(self, &path))
     }
 }
 
@@ -185,11 +226,15 @@ fn divide(paths: Vec<PathBuf>, answers: Vec<bool>) -> (Vec<PathBuf>, Vec<PathBuf
     (paths(yes), paths(no))
 }
 
-/// Git, without the program that a repository may name to find changed files.
-fn git() -> Command {
-    let mut git = Command::new("git");
-    git.args(["-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"]);
-    git
+#[cfg(target_os = "linux")]
+impl Tracked {
+    fn copy(index: &Path) -> io::Result<Self> {
+        let mut index = File::open(index)?;
+        let mut copy = File::from(rustix::fs::memfd_create(c"index", MemfdFlags::CLOEXEC)?);
+        io::copy(&mut index, &mut copy)?;
+        let index = format!("/proc/{}/fd/{}", std::process::id(), copy.as_raw_fd());
+        Ok(Self { index: index.into(), _copy: Some(copy) })
+    }
 }
 
 impl CheckIgnore {
@@ -197,10 +242,10 @@ impl CheckIgnore {
         Self { options, git: None }
     }
 
-    fn ask(&mut self, root: &Path, paths: &[PathBuf]) -> io::Result<Vec<bool>> {
+    fn ask(&mut self, checkout: &Ignored, paths: &[PathBuf]) -> io::Result<Vec<bool>> {
         let mut git = match self.git.take() {
             Some(git) => git,
-            None => Asked::start(root, self.options)?,
+            None => Asked::start(checkout.git(), self.options)?,
         };
         let answers = git.ask(paths)?;
         // One that has failed, as it does for paths in submodules, is not asked again.
@@ -210,11 +255,10 @@ impl CheckIgnore {
 }
 
 impl Asked {
-    fn start(root: &Path, options: &[&str]) -> io::Result<Self> {
-        let mut child = git()
+    fn start(mut git: Command, options: &[&str]) -> io::Result<Self> {
+        let mut child = git
             .args(["check-ignore", "-z", "--stdin", "--verbose", "--non-matching"])
             .args(options)
-            .current_dir(root)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -1,22 +1,22 @@
 //! What other agents hold, as of one version of the store.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
-use mala_core::{AgentId, Key, Lock, Target, Want};
+use mala_core::{AgentId, Key, Lock, Mode, Pattern, Target, Want};
 
 #[derive(Debug)]
 pub(super) struct Others {
     pub(super) version: i64,
     locks: Vec<Lock>,
     /// The files among them, to be found quickly.
-    files: HashSet<Key>,
+    files: BTreeSet<Key>,
     /// Where the others are in `locks`.
     rest: Vec<usize>,
 }
 
 impl Others {
     pub(super) fn new(version: i64, locks: Vec<Lock>) -> Self {
-        let (mut files, mut rest) = (HashSet::new(), Vec::new());
+        let (mut files, mut rest) = (BTreeSet::new(), Vec::new());
         for (index, lock) in locks.iter().enumerate() {
             match &lock.target {
                 Target::File(key) => files.extend(lock.aliases.iter().chain([key]).cloned()),
@@ -34,5 +34,19 @@ impl Others {
             }
             _ => self.locks.iter().any(overlaps),
         }
+    }
+
+    /// True if they hold something below this folder.
+    pub(super) fn hold_below(&self, agent: &AgentId, folder: &Key) -> bool {
+        let below = [folder.as_bytes(), b"/"].concat();
+        let next = self.files.range(Key::from_stored(below.clone())..).next();
+        if next.is_some_and(|key| key.as_bytes().starts_with(&below)) {
+            return true;
+        }
+        let all = [Pattern::literal(folder.as_bytes()).text(), b"/**"].concat();
+        // What is too long for a pattern is not compared with any.
+        let Ok(all) = Pattern::parse(&all).map(Target::Pattern) else { return !self.rest.is_empty() };
+        let want = Want { target: all, aliases: Vec::new(), mode: Mode::Exclusive };
+        self.rest.iter().any(|index| self.locks[*index].claim().overlaps(&want.claim(agent)))
     }
 }

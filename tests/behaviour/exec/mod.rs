@@ -255,6 +255,47 @@ fn a_refused_command_is_told_once_however_many_places_it_is_found_in() {
     assert!(answer.err.contains("refused 2: `git stash` (git)"), "{}", answer.err);
 }
 
+/// The index and the rules are the agent's to change.
+#[test]
+fn what_was_tracked_when_the_agent_began_is_never_ignored() {
+    let world = world();
+    world.write("tracked/file.txt", "theirs\n");
+    world.git(&["add", "tracked"]);
+    world.git(&["commit", "-qm", "tracked"]);
+    let script = format!(
+        "git rm -rq --cached tracked && mkdir -p .git/info && echo tracked >> .git/info/exclude && git check-ignore -q tracked/file.txt && \
+         mv tracked moved && mv moved tracked && echo x >> tracked/file.txt && {MALA} lock list --json"
+    );
+    let answer = exec(&world, "me", &script);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(answer.out.contains("\"tracked/file.txt\""), "it was written without a lock: {answer:?}");
+    done(&world, "lock acquire tracked/file.txt --agent other");
+    let script = "git rm -rq --cached tracked; mv tracked .git/moved && echo x > .git/moved/file.txt";
+    let answer = exec(&world, "me", script);
+    assert_ne!(answer.code, 0, "{answer:?}");
+    assert_eq!(read(&world, "tracked/file.txt"), "theirs\nx\n");
+}
+
+#[test]
+fn an_ignored_folder_does_not_move_while_somebody_holds_something_in_it() {
+    let world = world();
+    world.write(".gitignore", "node_modules\n");
+    for held in ["node_modules/deep/held.js", "node_modules/other/**"] {
+        world.write("node_modules/deep/held.js", "theirs\n");
+        world.write("node_modules/other/file.js", "theirs\n");
+        done(&world, &format!("lock acquire {held} --agent other"));
+        for script in [
+            "mv node_modules moved",
+            "mv node_modules .git/moved",
+            "mv node_modules/deep node_modules/other .git/",
+        ] {
+            let answer = exec(&world, "me", script);
+            assert_ne!(answer.code, 0, "{held}: {script}: {answer:?}");
+        }
+        done(&world, &format!("lock release {held} --agent other"));
+    }
+}
+
 #[test]
 fn agents_do_not_choose_what_is_asked_of_them() {
     let world = world();
