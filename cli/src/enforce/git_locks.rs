@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use mala_core::ports::Liveness;
 use mala_core::{Life, Owner, Scope};
 use mala_gate::RepoPath;
-use mala_sandbox::{FileIdentity, GitLock, identity_of};
+use mala_sandbox::{FileIdentity, GitLock, identity_of, remove_name};
 use mala_store::process::{self, Process, ProcessTable};
 use serde::{Deserialize, Serialize};
 
@@ -69,9 +69,13 @@ impl Record {
         Self { path, device, inode, born, host, boot_id, pid, start_time }
     }
 
-    fn is_there(&self) -> bool {
+    fn identity(&self) -> FileIdentity {
         let Self { device, inode, born, .. } = *self;
-        identity_of(self.path.as_path()) == Some(FileIdentity { device, inode, born })
+        FileIdentity { device, inode, born }
+    }
+
+    fn is_there(&self) -> bool {
+        identity_of(self.path.as_path()) == Some(self.identity())
     }
 
     fn is_nobodys(&self) -> bool {
@@ -165,7 +169,7 @@ pub(crate) fn sweep(scope: &Scope) -> Vec<PathBuf> {
 
 /// Removes one lock file, if it is the one that was written down and nobody's. Only in one's turn.
 fn remove(record: &Record) -> bool {
-    record.is_there() && record.is_nobodys() && fs::remove_file(record.path.as_path()).is_ok()
+    record.is_there() && record.is_nobodys() && remove_name(record.path.as_path(), record.identity())
 }
 
 fn folder(scope: &Scope) -> PathBuf {

@@ -56,6 +56,11 @@ pub fn identity_of(_path: &Path) -> Option<FileIdentity> {
     None
 }
 
+/// Nothing is removed: no file is known by its identity.
+pub fn remove_name(_path: &Path, _file: FileIdentity) -> bool {
+    false
+}
+
 /// A program that waits: there is none.
 #[derive(Debug)]
 pub struct Held(Infallible);

@@ -3,10 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 use std::sync::OnceLock;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, XattrFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 use rustix::net::SocketAddrUnix;
 use rustix::path::DecInt;
@@ -53,15 +52,6 @@ pub(crate) fn remove_attribute(fd: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
 pub(crate) fn bind(socket: &OwnedFd, folder: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     let path = [path(folder).as_bytes(), b"/", name.as_bytes()].concat();
     rustix::net::bind(socket, &SocketAddrUnix::new(path)?)
-}
-
-/// Takes the name of a file away again, if it still has it.
-pub(crate) fn unlink(fd: &OwnedFd, name: &Path) {
-    let identity = |stat: Stat| (stat.st_dev, stat.st_ino);
-    let named = rustix::fs::lstat(name).map(identity);
-    if named.is_ok() && named == rustix::fs::fstat(fd).map(identity) {
-        let _gone = rustix::fs::unlink(name);
-    }
 }
 
 /// A name that leads to it.

@@ -31,7 +31,7 @@ mod zones;
 pub use capture::Capture;
 pub use drain::{has_writers, writers};
 pub use gate::Held;
-pub use identity::identity_of;
+pub use identity::{identity_of, remove_name};
 pub use probe::probe;
 pub use signals::{expect_children, take_signals};
 pub use spares::sweep_spares;

@@ -18,7 +18,7 @@ use super::seat::{Seat, Waited};
 use super::session::Session;
 use super::{Answer, Effect, Opened, Rules, lock, wake};
 use crate::linux::gate::Stop;
-use crate::linux::handle;
+use crate::linux::identity;
 use crate::linux::notify::{Listener, Request};
 
 /// More calls than this wait in the kernel.
@@ -193,7 +193,7 @@ impl Pool {
         };
         if let Err(errno) = handed_over {
             if let Effect::Created(name) = effect {
-                handle::unlink(fd, name);
+                let _gone = identity::of_open(fd).is_ok_and(|file| identity::remove_name(name, file));
             }
             // The caller may have no descriptor left (EMFILE): it is told what its own open would have said.
             self.listener.finish(request, Err(errno));
