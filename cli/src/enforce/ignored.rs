@@ -1,29 +1,24 @@
 //! Which paths need no lock: those that git ignores.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
-#[cfg(target_os = "linux")]
-use std::io::ErrorKind;
+use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
-#[cfg(target_os = "linux")]
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 
 use mala_core::file::{SETTINGS, read_small_text};
-#[cfg(target_os = "linux")]
-use rustix::fs::MemfdFlags;
 
+#[cfg(target_os = "linux")]
+use super::frozen::Frozen;
 use super::index;
 
 /// What is looked at before an agent starts.
 const MOST_NAMES: usize = 50;
 const MOST_FOLDERS: usize = 50;
-/// Where no index is.
-#[cfg(target_os = "linux")]
-const NO_INDEX: &str = "/proc/no-index";
 /// So many paths fit into a pipe: with more, git and mala could wait for each other.
 const AT_ONCE: usize = 15;
 
@@ -32,16 +27,10 @@ const AT_ONCE: usize = 15;
 #[derive(Debug)]
 pub(crate) struct Ignored {
     root: PathBuf,
-    tracked: OnceLock<Tracked>,
+    /// The index of git at one moment, if another one than its own counts.
+    #[cfg(target_os = "linux")]
+    tracked: OnceLock<Frozen>,
     answers: Mutex<Answers>,
-}
-
-/// What git tracked at one moment: a copy of its index.
-#[derive(Debug)]
-struct Tracked {
-    index: PathBuf,
-    /// The copy has no other name than its descriptor's.
-    _copy: Option<File>,
 }
 
 #[derive(Debug)]
@@ -75,28 +64,27 @@ impl Ignored {
             rules: CheckIgnore::with(&["--no-index"]),
             ignores: CheckIgnore::with(&[]),
         };
-        Self { root: root.to_path_buf(), tracked: OnceLock::new(), answers: Mutex::new(answers) }
+        Self {
+            root: root.to_path_buf(),
+            #[cfg(target_os = "linux")]
+            tracked: OnceLock::new(),
+            answers: Mutex::new(answers),
+        }
     }
 
     /// From now on what `index` tracks at this moment is never ignored: agents can take files out of git's own index.
     #[cfg(target_os = "linux")]
     pub(crate) fn remember_tracked(&self, index: &Path) {
-        self.tracked.get_or_init(|| match Tracked::copy(index) {
-            Ok(tracked) => tracked,
-            // Git reads an index that is not there as an empty one, and stops at one that is none.
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Tracked { index: NO_INDEX.into(), _copy: None }
-            }
-            Err(_) => Tracked { index: "/dev/null".into(), _copy: None },
-        });
+        self.tracked.get_or_init(|| Frozen::copy(index));
     }
 
     /// Git, without the program that a repository may name to find changed files.
     fn git(&self) -> Command {
-        let mut git = Command::new("git");
+        let mut git = mala_gate::git::command();
         git.args(["-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"]).current_dir(&self.root);
+        #[cfg(target_os = "linux")]
         if let Some(tracked) = self.tracked.get() {
-            git.env("GIT_INDEX_FILE", &tracked.index);
+            git.env("GIT_INDEX_FILE", &tracked.path);
         }
         git
     }
@@ -224,17 +212,6 @@ fn divide(paths: Vec<PathBuf>, answers: Vec<bool>) -> (Vec<PathBuf>, Vec<PathBuf
     let (yes, no): (Vec<_>, Vec<_>) = paths.into_iter().zip(answers).partition(|(_, is)| *is);
     let paths = |answered: Vec<(PathBuf, bool)>| answered.into_iter().map(|(path, _)| path).collect();
     (paths(yes), paths(no))
-}
-
-#[cfg(target_os = "linux")]
-impl Tracked {
-    fn copy(index: &Path) -> io::Result<Self> {
-        let mut index = File::open(index)?;
-        let mut copy = File::from(rustix::fs::memfd_create(c"index", MemfdFlags::CLOEXEC)?);
-        io::copy(&mut index, &mut copy)?;
-        let index = format!("/proc/{}/fd/{}", std::process::id(), copy.as_raw_fd());
-        Ok(Self { index: index.into(), _copy: Some(copy) })
-    }
 }
 
 impl CheckIgnore {

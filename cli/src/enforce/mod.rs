@@ -1,6 +1,8 @@
 //! Ownership made physical: what the kernel tier asks, answered from the store.
 
 mod drain;
+#[cfg(target_os = "linux")]
+mod frozen;
 pub(crate) mod git_locks;
 mod guard;
 mod ignored;
@@ -19,12 +21,17 @@ pub(crate) use turns::{
 };
 
 use std::path::{Path, PathBuf};
+#[cfg(target_os = "linux")]
+use std::sync::OnceLock;
 
 use mala_agents::{Client, install};
 use mala_core::Scope;
 use mala_core::scope::Case;
 use mala_sandbox::{Jail, Support, Unsupported};
 use walkdir::WalkDir;
+
+#[cfg(target_os = "linux")]
+use self::frozen::Frozen;
 
 use crate::context::repo_file;
 
@@ -40,6 +47,34 @@ pub(crate) fn kernel(scope: &Scope) -> Result<Support, Unsupported> {
         Case::Sensitive => mala_sandbox::probe(),
         Case::Folded => Err(Unsupported::FoldedNames),
     }
+}
+
+/// Whatever agents write into the user's own settings of git from now on, and into folders where programs are looked for, is not
+/// what git does and is when it works for this process.
+#[cfg(target_os = "linux")]
+pub(crate) fn freeze_git() {
+    static SETTINGS: OnceLock<Option<Frozen>> = OnceLock::new();
+    mala_gate::git::program();
+    let settings = SETTINGS.get_or_init(|| Frozen::copy_all(&user_settings()).ok());
+    if let Some(settings) = settings {
+        mala_gate::git::settings_from(settings.path.clone());
+    }
+}
+
+/// Where git looks for the user's own settings.
+#[cfg(target_os = "linux")]
+fn user_settings() -> Vec<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    if let Some(file) = folder("GIT_CONFIG_GLOBAL") {
+        return vec![file];
+    }
+    let home = folder("HOME");
+    let other = folder("XDG_CONFIG_HOME").or_else(|| home.as_ref().map(|home| home.join(".config")));
+    other
+        .map(|other| other.join("git/config"))
+        .into_iter()
+        .chain(home.map(|home| home.join(".gitconfig")))
+        .collect()
 }
 
 /// The repository, with its worktrees and submodules: git looks into them all, also for people who only ask it for the

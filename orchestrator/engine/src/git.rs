@@ -134,7 +134,7 @@ impl<'a> Git<'a> {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("git");
+        let mut command = mala_gate::git::command();
         let inherited = env::vars_os().map(|(name, _)| name);
         for name in inherited.filter(|name| is_dropped(name)) {
             command.env_remove(name);

@@ -14,6 +14,8 @@ use std::thread;
 
 use thiserror::Error;
 
+use super::program;
+
 /// Git did not do what it was asked to.
 #[derive(Debug, Error)]
 pub enum GitError {
@@ -87,7 +89,7 @@ impl Call {
 
     /// Git with all of the repository's settings, as a person would call it.
     pub(crate) fn plain(root: &Path, env: &[(OsString, OsString)]) -> Self {
-        let mut command = Command::new("git");
+        let mut command = program::command();
         command.current_dir(root);
         for name in env::vars_os().map(|(name, _)| name).filter(|name| is_dropped(name)) {
             command.env_remove(name);

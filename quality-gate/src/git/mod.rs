@@ -4,6 +4,7 @@ mod call;
 mod content;
 mod history;
 mod inner;
+mod program;
 mod status;
 
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use self::call::GitError;
 pub use self::content::Content;
 pub use self::history::{Commit, FileChange, TreeEntry};
+pub use self::program::{command, program, settings_from};
 pub use self::status::{Change, Entry, Kind, State, Status};
 
 pub(crate) use self::call::{Call, nul_parts, nul_separated};

@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::{exec, read, world};
-use crate::cli::{Answer, MALA, done};
+use crate::cli::{Answer, MALA, done, mala};
 
 /// A program that writes to the held file when it is run outside of the tree, as far as it can.
 fn intruder(world: &World) -> PathBuf {
@@ -123,6 +123,34 @@ fn a_snapshot_that_changes_while_it_is_used_leads_nobody_elsewhere() {
     assert_eq!(answer.json()["after"].as_object().unwrap().len(), 2, "what it changed is seen: {answer:?}");
     let left = fs::read_dir(world.root().join(".git/mala/snapshots")).unwrap().count();
     assert_eq!(left, 0, "and nothing of it is left");
+}
+
+/// Outside of the checkout, agents write what they like: also what git reads, and where it is looked for.
+#[test]
+fn the_supervisors_git_is_the_one_from_before_the_agent() {
+    let world = world();
+    let (home, bin) = (world.base().join("home"), world.base().join("bin"));
+    for folder in [&home, &bin] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let held = world.root().join("held.txt").display().to_string();
+    let script = format!(
+        "cat > {0}/git <<'END'
+#!/bin/sh
+echo by another git >> {held}
+PATH=${{PATH#*:}} exec git \"$@\"
+END
+        chmod +x {0}/git; cp {0}/git {0}/filter
+        git config --file $HOME/.gitconfig filter.x.clean {0}/filter
+        git config --file $HOME/.gitconfig trace2.normalTarget {held}
+        echo '* filter=x' > .gitattributes; echo x > free.txt; echo x > new.txt
+        {MALA} gate check; {MALA} test -- true; {MALA} status; true",
+        bin.display()
+    );
+    let mut command = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", &script]);
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let answer: Answer = command.env("HOME", &home).env("PATH", path).output().unwrap().into();
+    assert_eq!((answer.code, read(&world, "held.txt").as_str()), (0, "theirs\n"), "{answer:?}");
 }
 
 /// Runs mala, but not for long.
