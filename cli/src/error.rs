@@ -15,6 +15,7 @@ use mala_gate::rules::GateError;
 use mala_gate::{GitError, OwnershipError};
 use mala_sandbox::SandboxError;
 use mala_store::{AskError, IssueError, StoreError};
+use miette::Diagnostic;
 use serde::Serialize;
 
 /// Whose fault it is.
@@ -202,7 +203,9 @@ impl From<CommitError> for CliError {
 
 impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
-        Self::usage(error)
+        let hints: Vec<String> =
+            error.problems().filter_map(|problem| problem.help()).map(|help| help.to_string()).collect();
+        hints.into_iter().fold(Self::usage(error), Self::hint)
     }
 }
 

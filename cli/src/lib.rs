@@ -18,12 +18,13 @@ mod mcp;
 mod ownership;
 mod refusal;
 mod run;
+mod typed;
 mod ui;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{FromArgMatches, Parser};
+use clap::Parser;
 
 use commands::Command;
 use context::{Behalf, Context};
@@ -58,7 +59,10 @@ struct Global {
 
 /// Runs the program with the process's own arguments.
 pub fn main() -> ExitCode {
-    let cli = Cli::typed();
+    let cli = match Cli::typed() {
+        Ok(cli) => cli,
+        Err(code) => return ExitCode::from(code.0),
+    };
     if matches!(cli.command, Command::Exec(_)) {
         // Signals are for the command it runs. Before any thread is there that would be ended by them.
         mala_sandbox::take_signals();
@@ -67,25 +71,20 @@ pub fn main() -> ExitCode {
     mala_sandbox::keep_sqlite_locks();
     // Clients go on if their hook fails in any way but this one.
     let failure = if matches!(cli.command, Command::Hook(_)) { Some(commands::hook::DENIED) } else { None };
+    let json = cli.global.json;
     let code = match desk::supervisor_of(&cli.command) {
         // Inside an agent's process tree the supervisor acts: nothing in there may touch the store.
         Some(supervisor) => desk::ask(&supervisor),
         None => std::env::current_dir().map_err(CliError::from).map(|here| cli.run_traced(here)),
     };
     let code = code.unwrap_or_else(|error| {
-        Ui::new(false).error(&error);
+        Ui::new(json).error(&error);
         failure.unwrap_or_else(|| error.exit_code())
     });
     ExitCode::from(code.0)
 }
 
 impl Cli {
-    /// What was typed. If that is no command, or asks for help, this says so and ends the process.
-    fn typed() -> Self {
-        let explained = |_| command().try_get_matches().and_then(|matches| Self::from_arg_matches(&matches));
-        Self::try_parse().or_else(explained).unwrap_or_else(|error| error.exit())
-    }
-
     /// Runs a command of this process, with telemetry where a collector is named.
     fn run_traced(self, here: PathBuf) -> Code {
         if matches!(self.command, Command::Hook(_)) {

@@ -195,18 +195,23 @@ impl Ui {
     }
 
     pub(crate) fn error(&self, error: &CliError) {
-        let messages = error.messages();
-        if self.json {
-            let body = json!({ "error": { "kind": error.kind, "message": messages.join(": "), "hints": error.hints } });
-            let _ = self.json_line(&body);
-        }
+        self.error_document(error);
         if let Some(config) = error.source.downcast_ref::<ConfigError>() {
             config.problems().for_each(|problem| self.problem(problem));
             return;
         }
-        self.note("error", RED, &messages.join(": "));
+        self.note("error", RED, &error.messages().join(": "));
         for hint in &error.hints {
             self.hint(hint);
+        }
+    }
+
+    /// What stands in place of the answer, for programs.
+    pub(crate) fn error_document(&self, error: &CliError) {
+        if self.json {
+            let message = error.messages().join(": ");
+            let body = json!({ "error": { "kind": error.kind, "message": message, "hints": error.hints } });
+            let _ = self.json_line(&body);
         }
     }
 }

@@ -158,7 +158,7 @@ impl Diagnostic for Problem {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
         let help = match self {
             Self::Unreadable { .. } => "make it a readable text file, or move it away".to_owned(),
-            Self::Syntax { .. } => return None,
+            Self::Syntax { .. } => "correct it there, or move the file away".to_owned(),
             Self::NotASection { section, .. } => format!("write `[{section}]` and its settings below it"),
             Self::Value { key, origin, .. } => value_help(*key, origin),
             Self::Field { name, legal, .. } => format!("`{name}` takes {legal}"),
@@ -186,7 +186,10 @@ fn value_help(key: Key, origin: &Origin) -> String {
             format!("{} = {}", key.name(), setting.toml(&defaults))
         }
         Origin::Environment(variable) => format!("{variable}={}", setting.plain(&defaults)),
-        Origin::Argument(_) => format!("{key}={}", setting.plain(&defaults)),
+        Origin::Argument(typed) => {
+            let (option, _) = typed.split_once([' ', '=']).unwrap_or((typed, ""));
+            format!("{option} {}", setting.plain(&defaults))
+        }
     };
     format!("`{key}` takes {}, for example `{example}`", setting.legal())
 }

@@ -43,7 +43,7 @@ impl World {
     }
 
     fn argument(mut self, key: &str, value: &str) -> Self {
-        let typed = format!("--set {key}={value}");
+        let typed = format!("--{} {value}", key.rsplit('.').next().unwrap_or(key));
         self.sources.overrides.push(Override { key: key.to_owned(), value: value.to_owned(), typed });
         self
     }
@@ -208,7 +208,7 @@ fn each_layer_overrides_the_ones_below_it() {
     run.budget = 0  # default
     run.answer_wait = "5m"  # default
     run.mitigate = false  # default
-    status.refresh = "4m"  # --set status.refresh=4m
+    status.refresh = "4m"  # --refresh 4m
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
     health.mutex_wait = "10m"  # default
@@ -432,6 +432,7 @@ fn invalid_toml_is_shown_where_it_breaks() {
       ·      ▲
     2 │ ttl = "10m"
       ╰────
+     help: correct it there, or move the file away
     "#);
     insta::assert_snapshot!(World::repo("[lock]\nttl = \"1m\"\nttl = \"2m\"\n").error(), @r#"
      × invalid TOML in `mala.toml:3:1`: duplicate key
@@ -440,6 +441,7 @@ fn invalid_toml_is_shown_where_it_breaks() {
     3 │ ttl = "2m"
       · ───
       ╰────
+     help: correct it there, or move the file away
     "#);
     insta::assert_snapshot!(World::repo("[lock]\nttl =").error(), @r"
      × invalid TOML in `mala.toml:2:6`: string values must be quoted, expected literal string
@@ -447,6 +449,7 @@ fn invalid_toml_is_shown_where_it_breaks() {
     1 │ [lock]
     2 │ ttl =
       ╰────
+     help: correct it there, or move the file away
     ");
 }
 
@@ -560,11 +563,11 @@ fn only_variables_that_start_like_a_section_are_warned_about() {
 #[test]
 fn a_bad_argument_is_named_as_it_was_typed() {
     insta::assert_snapshot!(World::new().argument("logs.keep", "1h").error(), @r"
-    × bad value for `logs.keep` in `--set logs.keep=1h`: `1h` is out of range
-    help: `logs.keep` takes a duration from 1d to 3650d, for example `logs.keep=90d`
+    × bad value for `logs.keep` in `--keep 1h`: `1h` is out of range
+    help: `logs.keep` takes a duration from 1d to 3650d, for example `--keep 90d`
     ");
     insta::assert_snapshot!(World::new().argument("lock.tll", "1h").error(), @r"
-    × unknown setting `lock.tll` in `--set lock.tll=1h`
+    × unknown setting `lock.tll` in `--tll 1h`
     help: did you mean `lock.ttl`?
     ");
 }

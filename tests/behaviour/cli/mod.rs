@@ -2,6 +2,7 @@
 
 mod asks;
 mod bad_input;
+mod contract;
 mod locks;
 mod logs;
 mod messages;

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use clap::Args;
 use mala_core::file::MESSAGE;
 use mala_gate::hooks;
+use serde_json::json;
 
 use super::Judged;
 use crate::context::{Context, open};
@@ -28,11 +29,17 @@ pub(super) fn cmd_commit_msg(args: &CommitMsgArgs, context: &Context) -> Result<
     let mut store = open(&scope)?;
     let subject = args.judged.resolve(context, &mut store)?;
     if subject.agent.is_none() && subject.issue.is_none() && !settings.gate.people {
-        return Ok(Code::SUCCESS);
+        return checked(false, context);
     }
     let text = context.read(&args.file, MESSAGE)?;
     let pattern = settings.gate.issue_pattern.parse().map_err(CliError::usage)?;
     hooks::commit_msg(&String::from_utf8_lossy(&text), &pattern, subject.issue.as_ref())
         .map_err(CliError::refused)?;
+    checked(true, context)
+}
+
+/// Git's users see nothing of a message that is fine.
+fn checked(is_checked: bool, context: &Context) -> Result<Code, CliError> {
+    context.ui.answer(&json!({ "checked": is_checked }), |_| Ok(()))?;
     Ok(Code::SUCCESS)
 }

@@ -22,6 +22,7 @@ pub(super) fn cmd_post_commit(args: &PostCommitArgs, context: &Context) -> Resul
     let mut store = open(&scope)?;
     let subject = args.judged.resolve(context, &mut store)?;
     let (Some(agent), Some(commit)) = (subject.agent, Repo::new(scope).resolve("HEAD")?) else {
+        context.ui.answer(&json!({ "commit": null, "agent": null }), |_| Ok(()))?;
         return Ok(Code::SUCCESS);
     };
     let known = store.agents()?.into_iter().find(|known| known.party.agent == agent);
@@ -31,5 +32,6 @@ pub(super) fn cmd_post_commit(args: &PostCommitArgs, context: &Context) -> Resul
     };
     let party = Party { agent, owner, supervised: false, issue: subject.issue, run: None };
     store.record_fact(&party, EventKind::CommitMade, None, &json!({ "commit": commit }))?;
+    context.ui.answer(&json!({ "commit": commit, "agent": party.agent }), |_| Ok(()))?;
     Ok(Code::SUCCESS)
 }

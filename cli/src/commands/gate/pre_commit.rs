@@ -31,6 +31,7 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
     let mut store = open(&scope)?;
     let subject = args.judged.resolve(context, &mut store)?;
     if subject.agent.is_none() && !settings.gate.people {
+        context.ui.answer(&json!({ "refused": [] }), |_| Ok(()))?;
         return Ok(Code::SUCCESS);
     }
     let index = args.index.as_ref().map(|index| context.cwd.join(index));

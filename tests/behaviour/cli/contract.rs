@@ -1,0 +1,90 @@
+//! What every command promises: one JSON document, one exit code for one kind of mistake, and errors that name the thing and
+//! the way out.
+
+use mala_tests::World;
+use serde_json::{Value, json};
+
+use super::{Answer, done, mala, run};
+
+/// The hints of the one document on stdout.
+fn hints(answer: &Answer) -> Vec<String> {
+    let hints = answer.json()["error"]["hints"].as_array().unwrap().clone();
+    hints.iter().map(|hint| hint.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_cannot_be_understood_is_a_json_document_too() {
+    let world = World::new();
+    for (line, message) in [
+        ("--json lock acquire", "required arguments were not provided: <PATH>"),
+        ("--json bogus", "unrecognized subcommand 'bogus'"),
+        ("status extra --json", "unexpected argument 'extra' found"),
+        ("--json msg inbox --limit 0", "invalid value '0' for '--limit <N>'"),
+        ("--json lock", "a command is missing"),
+        ("--json", "requires a subcommand"),
+    ] {
+        let answer = run(&world, line);
+        assert_eq!(answer.code, 2, "`mala {line}`: {answer:?}");
+        let error = &answer.json()["error"];
+        assert_eq!(error["kind"], "usage", "`mala {line}`: {answer:?}");
+        assert!(error["message"].as_str().unwrap().contains(message), "`mala {line}`: {error}");
+        assert!(!hints(&answer).is_empty() && answer.err.contains("--help"), "`mala {line}`: {answer:?}");
+    }
+    let misspelt = hints(&run(&world, "--json lock aquire"));
+    assert!(misspelt.iter().any(|hint| hint.contains("'acquire'")), "{misspelt:?}");
+    for line in ["lock acquire", "bogus", "status extra -- --json", "bogus -- --json"] {
+        let answer = run(&world, line);
+        assert_eq!((answer.code, answer.out.as_str()), (2, ""), "`mala {line}`: {answer:?}");
+    }
+    assert!(done(&world, "--json --version").out.starts_with("mala "));
+    assert!(done(&world, "--json lock --help").out.contains("Usage:"));
+}
+
+#[test]
+fn git_hooks_answer_in_json_whoever_commits() {
+    let world = World::new();
+    world.write("file", "a\n");
+    world.write("message", "bd-1: add a file\n");
+    world.git(&["add", "file"]);
+    world.git(&["commit", "-q", "-m", "bd-1: add a file"]);
+    let head = world.git(&["rev-parse", "HEAD"]);
+    assert_eq!(done(&world, "gate pre-commit --json").json(), json!({ "refused": [] }));
+    assert_eq!(done(&world, "gate commit-msg message --json").json(), json!({ "checked": false }));
+    assert_eq!(done(&world, "gate commit-msg message --agent A --json").json(), json!({ "checked": true }));
+    assert_eq!(
+        done(&world, "gate post-commit --json").json(),
+        json!({ "commit": Value::Null, "agent": Value::Null })
+    );
+    assert_eq!(
+        done(&world, "gate post-commit --agent A --json").json(),
+        json!({ "commit": head, "agent": "A" })
+    );
+}
+
+#[test]
+fn hints_about_settings_are_in_the_document() {
+    let world = World::new();
+    let zero = hints(&run(&world, "--json lock acquire a --ttl 0"));
+    assert!(zero.iter().any(|hint| hint.contains("for example `--ttl 30m`")), "{zero:?}");
+    world.write("mala.toml", "[lock]\nttl = \"soon\"\nmax_ttl = 5\n");
+    let answer = run(&world, "--json status");
+    assert_eq!(hints(&answer).len(), 2, "one for each mistake: {answer:?}");
+    world.write("mala.toml", "[lock\n");
+    let answer = run(&world, "--json status");
+    assert_eq!((answer.code, hints(&answer).len()), (2, 1), "{answer:?}");
+}
+
+#[test]
+fn a_bad_variable_is_not_blamed_on_an_option() {
+    let world = World::new();
+    for name in ["", "two\nlines"] {
+        let answer: Answer =
+            mala(&world, ["lock", "acquire", "a", "--json"]).env("MALA_AGENT", name).output().unwrap().into();
+        assert_eq!(answer.code, 2, "{answer:?}");
+        assert!(answer.err.contains("`MALA_AGENT`") && answer.err.contains("agent name"), "{answer:?}");
+        assert!(!answer.err.contains("--agent"), "{answer:?}");
+        assert!(answer.json()["error"]["message"].as_str().unwrap().contains("`MALA_AGENT`"), "{answer:?}");
+    }
+    let other: Answer = mala(&world, ["bogus"]).env("MALA_AGENT", "").output().unwrap().into();
+    assert!(other.err.contains("'bogus'") && !other.err.contains("MALA_AGENT"), "{other:?}");
+}
