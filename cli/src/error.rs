@@ -14,7 +14,7 @@ use mala_gate::hooks::HooksError;
 use mala_gate::rules::GateError;
 use mala_gate::{GitError, OwnershipError};
 use mala_sandbox::SandboxError;
-use mala_store::{AskError, IssueError, StoreError};
+use mala_store::{AskError, IssueError, MessageError, StoreError};
 use miette::Diagnostic;
 use serde::Serialize;
 
@@ -212,7 +212,19 @@ impl From<ConfigError> for CliError {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         let kind = match &error {
-            StoreError::UnknownAgent { .. } | StoreError::NoProcess { .. } => Kind::Usage,
+            StoreError::UnknownAgent { .. }
+            | StoreError::NoProcess { .. }
+            | StoreError::Ask(AskError::Unknown { .. } | AskError::WhyTooLong { .. })
+            | StoreError::Message(MessageError::NotFound { .. })
+            | StoreError::Issue(
+                IssueError::Unknown { .. }
+                | IssueError::NoTitle
+                | IssueError::EmptyNote
+                | IssueError::Name(_)
+                | IssueError::Word { .. }
+                | IssueError::BadFile { .. }
+                | IssueError::BadLine { .. },
+            ) => Kind::Usage,
             StoreError::AgentGone { .. }
             | StoreError::AgentRuns { .. }
             | StoreError::StillHeld { .. }
@@ -231,7 +243,8 @@ impl From<StoreError> for CliError {
 fn store_hint(error: &StoreError) -> Option<String> {
     Some(match error {
         // These say what to do themselves.
-        StoreError::Message(_) | StoreError::Journal(_) => return None,
+        StoreError::Journal(_) => return None,
+        StoreError::Message(error) => return message_hint(error),
         StoreError::Issue(error) => return issue_hint(error),
         StoreError::Ask(error) => return ask_hint(error),
         StoreError::Damaged { path, .. } | StoreError::BadRow { path, .. } | StoreError::Foreign { path } => {
@@ -257,7 +270,18 @@ fn store_hint(error: &StoreError) -> Option<String> {
 }
 
 fn issue_hint(error: &IssueError) -> Option<String> {
-    matches!(error, IssueError::Unknown { .. }).then(|| "see which there are: mala issue list".to_owned())
+    Some(match error {
+        IssueError::Unknown { .. } => "see which there are: mala issue list --all".to_owned(),
+        IssueError::Exists { id } => {
+            format!("see what it is: mala issue show {}; choose another id, or leave `--id` out", id)
+        }
+        IssueError::BadLine { .. } => "nothing was taken over; correct the line and try again".to_owned(),
+        _ => return None,
+    })
+}
+
+fn message_hint(error: &MessageError) -> Option<String> {
+    matches!(error, MessageError::NotFound { .. }).then(|| "see which there are: mala msg inbox".to_owned())
 }
 
 /// What to do about an ask that did not go as hoped, where the message does not say so itself.

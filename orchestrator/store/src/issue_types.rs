@@ -84,6 +84,12 @@ pub enum IssueError {
     Circle { id: IssueId, other: IssueId },
     #[error(transparent)]
     Name(#[from] NameError),
+    #[error("bad {what}")]
+    Word {
+        what: &'static str,
+        #[source]
+        source: NameError,
+    },
     #[error("`{text}` is neither a path nor a pattern")]
     BadFile {
         text: String,

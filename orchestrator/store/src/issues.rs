@@ -86,7 +86,7 @@ impl Store {
             change.must_find_issue(id)?;
             let mut is_changed = false;
             for label in add {
-                is_changed |= change.add_label(id, &word(label)?)?;
+                is_changed |= change.add_label(id, &word("label", label)?)?;
             }
             for label in remove {
                 is_changed |= change.remove_label(id, label)?;
@@ -213,7 +213,7 @@ impl Change<'_> {
         let issue = self.new_issue(id, new)?;
         self.insert_issue(&issue)?;
         for label in &new.labels {
-            self.add_label(&issue.id, &word(label)?)?;
+            self.add_label(&issue.id, &word("label", label)?)?;
         }
         for other in &new.needs {
             self.add_need(&issue.id, other)?;
@@ -242,7 +242,7 @@ impl Change<'_> {
             acceptance: new.acceptance.clone(),
             status: OPEN.to_owned(),
             priority: new.priority,
-            kind: word(&new.kind)?,
+            kind: word("kind", &new.kind)?,
             labels: Vec::new(),
             dependencies: Vec::new(),
             files: new.files.clone(),
@@ -310,7 +310,7 @@ fn is_claimed_by(issue: &Issue, who: &Who) -> bool {
 }
 
 /// A kind or a label, if it is a word.
-fn word(text: &str) -> std::result::Result<String, Fault> {
-    let word = IssueWord::new(text).map_err(IssueError::Name)?;
+fn word(what: &'static str, text: &str) -> std::result::Result<String, Fault> {
+    let word = IssueWord::new(text).map_err(|source| IssueError::Word { what, source })?;
     Ok(word.as_str().to_owned())
 }

@@ -218,7 +218,7 @@ fn only_the_holder_answers_and_only_the_asker_takes_or_cancels() {
         assert!(answer.code == 1 && answer.err.contains("only `"), "{line}: {answer:?}");
     }
     let unknown = run(&world, "lock answer nope release --agent ann");
-    assert!(unknown.code == 1 && unknown.err.contains("no ask `nope` is known"), "{unknown:?}");
+    assert!(unknown.code == 2 && unknown.err.contains("no ask `nope` is known"), "{unknown:?}");
     assert_eq!(run(&world, &format!("lock answer {id} release --eta 5m --agent ann")).code, 2);
     assert_eq!(asks(&world)[0]["state"], "open");
     done(&world, &format!("lock cancel {id} --agent bob"));

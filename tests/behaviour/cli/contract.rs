@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 
 use super::{Answer, done, mala, run};
 
+fn words(world: &World, args: &[&str]) -> Answer {
+    mala(world, args).output().unwrap().into()
+}
+
 /// The hints of the one document on stdout.
 fn hints(answer: &Answer) -> Vec<String> {
     let hints = answer.json()["error"]["hints"].as_array().unwrap().clone();
@@ -72,6 +76,43 @@ fn hints_about_settings_are_in_the_document() {
     world.write("mala.toml", "[lock\n");
     let answer = run(&world, "--json status");
     assert_eq!((answer.code, hints(&answer).len()), (2, 1), "{answer:?}");
+}
+
+#[test]
+fn one_kind_of_mistake_has_one_exit_code() {
+    let world = World::new();
+    done(&world, "issue add first");
+    world.write("bad.jsonl", "{\"id\":\n");
+    let unknown = "no issue `nope` is known";
+    for (args, message) in [
+        (&["issue", "show", "nope"][..], unknown),
+        (&["issue", "note", "nope", "text"], unknown),
+        (&["issue", "close", "nope"], unknown),
+        (&["issue", "reopen", "nope"], unknown),
+        (&["issue", "add", "second", "--after", "nope"], unknown),
+        (&["issue", "add", "second", "--parent", "nope"], unknown),
+        (&["lock", "release", "a", "--agent", "nope"], "no agent called `nope`"),
+        (&["logs", "show", "nope"], "nope"),
+        (&["lock", "answer", "nope", "release"], "no ask `nope` is known"),
+        (&["lock", "take", "nope"], "no ask `nope` is known"),
+        (&["lock", "cancel", "nope"], "no ask `nope` is known"),
+        (&["msg", "ack", "99"], "no message 99"),
+        (&["issue", "add", ""], "the title is empty"),
+        (&["issue", "note", "bd-1", " "], "the note is empty"),
+        (&["msg", "send", "--all", ""], "empty"),
+        (&["lock", "ask", "a", "--why", ""], "the reason is empty"),
+        (&["issue", "add", "x", "--file", "a["], "`a[` is neither a path nor a pattern"),
+        (&["issue", "add", "x", "--label", ""], "label"),
+        (&["issue", "add", "x", "--kind", ""], "kind"),
+        (&["lock", "acquire", "a["], "invalid pattern"),
+        (&["issue", "import", "bad.jsonl"], "line 1"),
+    ] {
+        let answer = words(&world, args);
+        assert_eq!(answer.code, 2, "{args:?}: {answer:?}");
+        assert!(answer.err.contains(message), "{args:?}: {}", answer.err);
+    }
+    assert_eq!(words(&world, &["issue", "add", "x", "--id", "bd-1"]).code, 1, "that is a conflict");
+    assert_eq!(world.count("issue"), 1);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn a_message_is_read_once_as_new_and_acknowledged() {
     assert!(!acked["message"]["acked_at"].is_null(), "{acked}");
     assert_eq!(bodies(&done(&world, "msg thread bd-12 --json").json()), ["hello"]);
     let foreign = run(&world, "msg ack 1 --agent ann");
-    assert!(foreign.code == 1 && foreign.err.contains("`ann` has no message 1"), "{foreign:?}");
+    assert!(foreign.code == 2 && foreign.err.contains("`ann` has no message 1"), "{foreign:?}");
 }
 
 #[test]

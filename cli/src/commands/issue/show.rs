@@ -2,6 +2,7 @@ use std::io::{self, Write};
 
 use clap::Args;
 use mala_core::{Issue, IssueId, Note};
+use mala_store::{IssueError, StoreError};
 use serde_json::json;
 
 use super::desk;
@@ -20,11 +21,8 @@ pub(crate) struct ShowArgs {
 
 pub(crate) fn cmd_show(args: &ShowArgs, context: &Context) -> Result<Code, CliError> {
     let (mut store, _) = desk(context)?;
-    let Some(issue) = store.issue(&args.id)? else {
-        return Err(
-            CliError::usage(format!("there is no issue `{}`", args.id)).hint("see all: mala issue list")
-        );
-    };
+    let unknown = || StoreError::from(IssueError::Unknown { id: args.id.clone() });
+    let issue = store.issue(&args.id)?.ok_or_else(unknown)?;
     context.ui.answer(&json!({ "issue": issue }), |out| write_issue(out, &issue))?;
     Ok(Code::SUCCESS)
 }

@@ -114,8 +114,14 @@ fn what_makes_no_sense_is_not_added() {
         refuse(&NewIssue { parent: Some(id("nope")), ..new("b", 2) }),
         IssueError::Unknown { .. }
     ));
-    assert!(matches!(refuse(&NewIssue { kind: String::new(), ..new("b", 2) }), IssueError::Name(_)));
-    assert!(matches!(refuse(&NewIssue { labels: vec!["a\nb".into()], ..new("b", 2) }), IssueError::Name(_)));
+    assert!(matches!(
+        refuse(&NewIssue { kind: String::new(), ..new("b", 2) }),
+        IssueError::Word { what: "kind", .. }
+    ));
+    assert!(matches!(
+        refuse(&NewIssue { labels: vec!["a\nb".into()], ..new("b", 2) }),
+        IssueError::Word { what: "label", .. }
+    ));
     let bad = NewIssue { files: vec!["src/[a".into()], ..new("b", 2) };
     assert_eq!(refuse(&bad).to_string(), "`src/[a` is neither a path nor a pattern");
     assert_eq!((table.world.count("issue"), table.world.count("dependency")), (1, 0));
