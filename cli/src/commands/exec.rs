@@ -11,7 +11,7 @@ use clap::Args;
 use mala_config::{Settings, Unlocked};
 use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
 use mala_logs::telemetry::spans;
-use mala_sandbox::{Exit, Jail, SandboxError};
+use mala_sandbox::{Exit, Jail, SandboxError, Unsupported};
 use mala_store::process::{self, Process};
 use mala_store::{Agent, Party, Store, StoreError, Which};
 use serde_json::json;
@@ -68,12 +68,14 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     let scope = context.scope()?;
     let mut settings = context.settings(&scope, Vec::new())?;
     let kernel = enforce::kernel(&scope);
+    if kernel == Err(Unsupported::AlreadyInside) {
+        let message = "`mala exec` does not nest: this process belongs to an agent's tree already, and is held to its locks";
+        let hint = "run the command as it is; another agent is started outside of this one's tree";
+        return Err(CliError::refused(message).hint(hint));
+    }
     if let Err(why) = &kernel {
         let message = format!("the kernel does not protect anybody here: {why}");
-        if args.require_kernel
-            || settings.enforcement.require_kernel
-            || *why == mala_sandbox::Unsupported::AlreadyInside
-        {
+        if args.require_kernel || settings.enforcement.require_kernel {
             return Err(CliError::refused(message).hint("see what protects you: mala doctor"));
         }
         context.ui.note("unprotected", YELLOW, &message);

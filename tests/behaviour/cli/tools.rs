@@ -3,6 +3,7 @@
 use std::fs;
 
 use mala_tests::World;
+use serde_json::Value;
 
 use super::{Answer, done, mala, run};
 
@@ -29,6 +30,54 @@ fn the_doctor_works_where_nothing_else_does() {
     assert_eq!(bare.code, 1);
     assert!(bare.out.contains("cannot run `git`") && bare.out.contains("install git"), "{bare:?}");
     assert!(bare.out.contains("not inside a git repository"), "{bare:?}");
+}
+
+/// What the doctor says about one thing.
+fn check(world: &World, name: &str) -> Value {
+    let path = format!("{}:{}", world.base().join("bin").display(), std::env::var("PATH").unwrap());
+    let report: Answer = mala(world, ["doctor", "--json"]).env("PATH", path).output().unwrap().into();
+    let checks = report.json()["checks"].as_array().unwrap().clone();
+    checks.into_iter().find(|check| check["name"] == name).unwrap()
+}
+
+#[test]
+fn the_doctor_does_not_say_that_hooks_let_through_what_they_refuse() {
+    let world = World::new();
+    fs::create_dir(world.base().join("bin")).unwrap();
+    std::os::unix::fs::symlink(super::MALA, world.base().join("bin/mala")).unwrap();
+    done(&world, "init --yes");
+    let fires = check(&world, "git hooks");
+    assert_eq!(fires["status"], "ok", "{fires}");
+
+    let settings = fs::read_to_string(world.root().join("mala.toml")).unwrap();
+    world.write("mala.toml", "[lock]\nttl = \"soon\"\n");
+    let broken = check(&world, "git hooks");
+    let detail = broken["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("refuse") && detail.contains("lock.ttl") && !detail.contains("let through"),
+        "{detail}"
+    );
+    assert!(broken["fix"].as_str().unwrap().contains("`lock.ttl` takes"), "{broken}");
+
+    world.write("mala.toml", &settings);
+    fs::remove_dir_all(world.state_dir()).unwrap();
+    fs::create_dir(world.state_dir()).unwrap();
+    fs::write(world.state_dir().join("state.db"), "this is no database".repeat(100)).unwrap();
+    let broken = check(&world, "git hooks");
+    let detail = broken["detail"].as_str().unwrap();
+    assert!(detail.contains("is damaged") && !detail.contains("let through"), "{detail}");
+    assert!(broken["fix"].as_str().unwrap().contains("mv '"), "{broken}");
+    fs::remove_file(world.state_dir().join("state.db")).unwrap();
+
+    let hook = world.root().join(".git/hooks/commit-msg");
+    mala_tests::write_script(&hook.with_extension("before-mala"), "#!/bin/sh\necho too short >&2; exit 1\n");
+    let other = check(&world, "git hooks");
+    assert!(other["status"] == "warn" && other["detail"].as_str().unwrap().contains("too short"), "{other}");
+    mala_tests::write_script(&hook.with_extension("before-mala"), "#!/bin/sh\nexit 0\n");
+
+    fs::remove_file(world.base().join("bin/mala")).unwrap();
+    let missing = check(&world, "git hooks");
+    assert!(missing["fix"].as_str().unwrap().contains("put `mala` on the PATH"), "{missing}");
 }
 
 #[test]

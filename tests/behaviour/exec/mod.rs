@@ -549,7 +549,20 @@ fn one_name_is_one_agent_at_a_time() {
     let answer = exec(&world, "other", "true");
     assert!(answer.code == 1 && answer.err.contains("is running already"), "{answer:?}");
     let nested = exec(&world, "me", &format!("{MALA} exec --agent inner -- true"));
-    assert!(nested.code == 1 && nested.err.contains("already inside"), "{nested:?}");
+    assert!(nested.code == 1 && nested.err.contains("`mala exec` does not nest"), "{nested:?}");
+    assert!(!nested.err.contains("does not protect") && nested.err.contains("hint: "), "{nested:?}");
+}
+
+#[test]
+fn the_doctor_knows_that_an_agent_is_held_to_its_locks() {
+    let world = world();
+    let doctor = exec(&world, "me", &format!("{MALA} doctor --json")).json();
+    let checks = doctor["checks"].as_array().unwrap();
+    for name in ["store", "enforcement"] {
+        let check = checks.iter().find(|check| check["name"] == name).unwrap();
+        assert_eq!(check["status"], "ok", "{check}");
+        assert!(check["detail"].as_str().unwrap().contains("supervisor"), "{check}");
+    }
 }
 
 #[test]

@@ -30,19 +30,67 @@ pub(super) fn git(scope: &Scope) -> Check {
     if !missing.is_empty() {
         return warn(NAME, format!("{} missing or not executable", missing.join(", ")));
     }
-    match commit_msg_refuses(scope.root()) {
-        Ok(true) => Check::ok(NAME, "installed, and they fire: a message without its issue was refused"),
-        Ok(false) => Check {
+    match try_commit_msg(scope.root()) {
+        Ok(Tried::Fires) => {
+            Check::ok(NAME, "installed, and they fire: a message without its issue was refused")
+        }
+        Ok(Tried::LetThrough) => Check {
             name: NAME,
             status: Verdict::Fail,
             detail: "installed, but a message that names no issue was let through".to_owned(),
-            fix: Some("check that `mala` is on the PATH, then: mala init".to_owned()),
+            fix: Some("install them anew: mala init".to_owned()),
+        },
+        Ok(Tried::NoProgram) => Check {
+            name: NAME,
+            status: Verdict::Fail,
+            detail: "installed, but they do not find mala: every commit of an agent is refused".to_owned(),
+            fix: Some("put `mala` on the PATH".to_owned()),
+        },
+        Ok(Tried::Otherwise { reason, remedy }) => Check {
+            name: NAME,
+            status: Verdict::Warn,
+            detail: format!("installed, but they refuse a message before they look for its issue: {reason}"),
+            fix: Some(remedy.unwrap_or_else(|| "mend that, then look again: mala doctor".to_owned())),
         },
         Err(error) => Check::fail(NAME, error),
     }
 }
 
-fn commit_msg_refuses(root: &Path) -> io::Result<bool> {
+/// What became of a message that names no issue.
+enum Tried {
+    Fires,
+    LetThrough,
+    /// There is no mala for the hook to call.
+    NoProgram,
+    /// It was refused, by mala or by a hook that is called before, and not for its missing issue.
+    Otherwise {
+        reason: String,
+        remedy: Option<String>,
+    },
+}
+
+impl Tried {
+    /// What a refusal says.
+    fn refused(said: &str) -> Self {
+        if said.contains("names no issue") || said.contains("does not name") {
+            return Self::Fires;
+        }
+        if said.contains("is not in PATH") {
+            return Self::NoProgram;
+        }
+        let mut lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        // Bad settings are shown with a mark before them, others with a word.
+        let reason = lines.next().unwrap_or("without a reason");
+        let marks = ["error: ", "x ", "× "];
+        let reason = marks.iter().find_map(|mark| reason.strip_prefix(mark)).unwrap_or(reason).to_owned();
+        let after = |line: &str| {
+            line.strip_prefix("hint: ").or_else(|| line.strip_prefix("help: ")).map(str::to_owned)
+        };
+        Self::Otherwise { reason, remedy: lines.find_map(after) }
+    }
+}
+
+fn try_commit_msg(root: &Path) -> io::Result<Tried> {
     let file = std::env::temp_dir().join(format!("mala-doctor-{}", std::process::id()));
     std::fs::write(&file, "a message that names nothing\n")?;
     let mut hook = Command::new("git");
@@ -50,8 +98,10 @@ fn commit_msg_refuses(root: &Path) -> io::Result<bool> {
     let ran = patience::output(hook.current_dir(root).env("MALA_AGENT", "doctor"), &[]);
     std::fs::remove_file(&file)?;
     let said = ran?;
-    let reason = String::from_utf8_lossy(&said.stderr).into_owned();
-    Ok(!said.status.success() && (reason.contains("names no issue") || reason.contains("does not name")))
+    Ok(match said.status.success() {
+        true => Tried::LetThrough,
+        false => Tried::refused(&String::from_utf8_lossy(&said.stderr)),
+    })
 }
 
 /// The clients' hooks, as they are set up: nothing switches them off, and a write into git's hooks is refused.

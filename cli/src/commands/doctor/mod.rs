@@ -14,7 +14,9 @@ use mala_store::{SCHEMA_VERSION, Store};
 use serde::Serialize;
 use serde_json::json;
 
+use super::commit::desk_identity;
 use crate::context::Context;
+use crate::desk;
 use crate::enforce;
 use crate::error::{CliError, Code, REFUSED};
 use crate::ui::{GREEN, RED, YELLOW};
@@ -112,6 +114,15 @@ fn check_settings(context: &Context, scope: Option<&Scope>) -> Check {
 }
 
 fn check_store(scope: &Scope) -> Check {
+    if let Some(supervisor) = desk::supervisor() {
+        // Nothing in an agent's tree may touch the store, so that is no fault of it.
+        return match desk_identity(&supervisor) {
+            Ok(who) => {
+                Check::ok("store", format!("kept by the supervisor of `{}`, which answers", who.agent))
+            }
+            Err(error) => Check::fail("store", error),
+        };
+    }
     let examine = || {
         let mut store = Store::open(scope)?;
         store.check_integrity()?;
@@ -141,6 +152,10 @@ fn enforcement(kernel: Result<Support, Unsupported>) -> Check {
             );
             Check::ok("enforcement", detail)
         }
+        Err(Unsupported::AlreadyInside) => Check::ok(
+            "enforcement",
+            "kernel: this process belongs to an agent's tree, and the agent's supervisor enforces its locks",
+        ),
         Err(why) => Check {
             name: "enforcement",
             status: Verdict::Warn,
