@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::ArgGroup;
 use mala_config::{Loaded, Override, Settings, Sources, user_file};
 use mala_core::claim::Reading;
 use mala_core::file::{read_at_most, read_small};
@@ -76,7 +77,11 @@ impl Context {
             None => here,
         };
         if !cwd.is_dir() {
-            return Err(CliError::usage(format!("`{}` is not a folder", cwd.display())));
+            let hint = match directory {
+                Some(_) => "name a folder that exists behind `-C`, or leave `-C` out",
+                None => "go to a folder that exists",
+            };
+            return Err(CliError::usage(format!("`{}` is not a folder", cwd.display())).hint(hint));
         }
         let (supervised, call) = match behalf {
             Behalf::Own => (None, None),
@@ -219,9 +224,10 @@ pub(crate) struct Paths {
 
 /// Some of an agent's locks, or all of them.
 #[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("which").required(true).args(["paths", "all"])))]
 pub(crate) struct Selection {
     /// Files, folders or patterns, as they were locked
-    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "PATH")]
+    #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
     /// Everything the agent holds
     #[arg(long)]

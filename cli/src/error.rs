@@ -1,14 +1,16 @@
 //! Errors at the edge: a kind that picks the exit code, a message, and what to type next.
 
 use std::error::Error as StdError;
+use std::ffi::OsStr;
 use std::io;
 
-use mala_config::{ConfigError, DurationError};
+use mala_config::ConfigError;
 use mala_core::NameError;
 use mala_core::claim::TargetError;
 use mala_core::key::KeyError;
 use mala_core::pattern::PatternError;
 use mala_core::scope::ScopeError;
+use mala_core::shell::word;
 use mala_gate::commit::CommitError;
 use mala_gate::hooks::HooksError;
 use mala_gate::rules::GateError;
@@ -17,6 +19,8 @@ use mala_sandbox::SandboxError;
 use mala_store::{AskError, IssueError, MessageError, StoreError};
 use miette::Diagnostic;
 use serde::Serialize;
+
+use crate::ui::plain;
 
 /// Whose fault it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -73,6 +77,19 @@ impl CliError {
         Self::new(Kind::Failed, source)
     }
 
+    /// A program that cannot be started, and why.
+    pub(crate) fn not_started(program: &OsStr, why: &io::Error) -> Self {
+        let is_path = program.as_encoded_bytes().contains(&b'/');
+        let why = match why.kind() {
+            io::ErrorKind::NotFound if is_path => {
+                "there is no such file, or nothing that can run it".to_owned()
+            }
+            io::ErrorKind::NotFound => "it is not in PATH".to_owned(),
+            _ => why.to_string(),
+        };
+        Self::usage(format!("cannot start `{}`: {why}", plain(program.display())))
+    }
+
     #[must_use]
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -108,8 +125,13 @@ impl From<io::Error> for CliError {
 
 impl From<SandboxError> for CliError {
     fn from(error: SandboxError) -> Self {
-        let is_usage = matches!(error, SandboxError::Start(_) | SandboxError::StreamInTree { .. });
-        Self::new(if is_usage { Kind::Usage } else { Kind::Failed }, error)
+        match &error {
+            SandboxError::StreamInTree { .. } => {
+                Self::usage(error).hint("send it elsewhere, such as to a file outside of the checkout")
+            }
+            SandboxError::Start(_) => Self::usage(error),
+            _ => Self::failed(error),
+        }
     }
 }
 
@@ -155,12 +177,6 @@ impl From<PatternError> for CliError {
 
 impl From<NameError> for CliError {
     fn from(error: NameError) -> Self {
-        Self::usage(error)
-    }
-}
-
-impl From<DurationError> for CliError {
-    fn from(error: DurationError) -> Self {
         Self::usage(error)
     }
 }
@@ -273,7 +289,10 @@ fn issue_hint(error: &IssueError) -> Option<String> {
     Some(match error {
         IssueError::Unknown { .. } => "see which there are: mala issue list --all".to_owned(),
         IssueError::Exists { id } => {
-            format!("see what it is: mala issue show {}; choose another id, or leave `--id` out", id)
+            format!(
+                "see what it is: mala issue show {}; choose another id, or leave `--id` out",
+                word(id.as_str())
+            )
         }
         IssueError::BadLine { .. } => "nothing was taken over; correct the line and try again".to_owned(),
         _ => return None,
@@ -294,8 +313,12 @@ fn ask_hint(error: &AskError) -> Option<String> {
         AskError::NotDue { id, .. } => {
             format!("work on something else until then; a person can decide: mala lock take {id} --force")
         }
-        AskError::Uncommitted { .. } | AskError::HolderActive { .. } => {
-            "write to the holder: mala msg send --to NAME; a person can decide: `--force`".to_owned()
+        AskError::Uncommitted { .. } => {
+            "write to the holder: mala msg send --to NAME TEXT; a person can decide: `--force`".to_owned()
+        }
+        AskError::HolderActive { holder, .. } => {
+            let holder = word(holder.as_str());
+            format!("write to it: mala msg send --to {holder} TEXT; a person can decide: `--force`")
         }
         AskError::DeferredTooLong => "say when you are done: `--eta 60m` at most".to_owned(),
         AskError::Named { .. } => "wait for it: mala test -- COMMAND".to_owned(),

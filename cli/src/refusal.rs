@@ -1,6 +1,7 @@
 //! Why somebody is refused a file, in words: who holds it, how that came about, and how to get it. The kernel tier, the hooks
 //! and the command line say the same.
 
+use mala_core::shell::word;
 use mala_core::{AgentId, Conflict, Target, Timestamp};
 use mala_store::Store;
 
@@ -39,26 +40,4 @@ pub(crate) fn next_step(target: &Target) -> String {
     format!(
         "ask for it: mala lock ask {path} --why REASON, or queue for it: mala lock acquire {path} --wait 5m"
     )
-}
-
-/// A name as one word of a shell's command line.
-pub(crate) fn word(text: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "-_./+:@%,=".contains(c);
-    match !text.is_empty() && text.chars().all(is_plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', "'\\''")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_one_word_whatever_is_in_it() {
-        assert_eq!(word("src/a-b_c.rs"), "src/a-b_c.rs");
-        assert_eq!(word("my file"), "'my file'");
-        assert_eq!(word("a$(rm)'b"), "'a$(rm)'\\''b'");
-        assert_eq!(word(""), "''");
-    }
 }

@@ -1,9 +1,11 @@
 //! What was typed, and what is said about it if it is no command.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser};
+use mala_config::parse_duration;
 use mala_core::AgentId;
 
 use crate::error::{CliError, Code};
@@ -34,6 +36,11 @@ impl Cli {
             wrong.exit_code()
         })
     }
+}
+
+/// The duration that was typed for an option.
+pub(crate) fn duration(option: &str, text: &str) -> Result<Duration, CliError> {
+    parse_duration(text).map_err(|error| CliError::usage(format!("bad value for `{option}`: {error}")))
 }
 
 /// The variable that is to blame, where clap would blame the option that it stands for.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mala_config::{Settings, Unlocked};
+use mala_core::shell::word;
 use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
 use mala_logs::telemetry::spans;
 use mala_sandbox::{Exit, Jail, SandboxError, Unsupported};
@@ -253,9 +254,9 @@ fn run_plain(args: &ExecArgs, context: &Context) -> Result<Exit, CliError> {
 /// The error in words; a program that cannot be started is named.
 fn not_started(args: &ExecArgs, error: SandboxError) -> CliError {
     match error {
-        SandboxError::Start(why) => {
-            CliError::usage(format!("cannot start `{}`: {why}", plain(args.command[0].display())))
-        }
+        SandboxError::Start(why) => CliError::not_started(&args.command[0], &why).hint(
+            "give the command and its arguments behind `--`, such as: mala exec --agent NAME -- claude",
+        ),
         other => other.into(),
     }
 }
@@ -299,7 +300,11 @@ fn report(
         let times: u64 = refused.iter().map(|(_, times)| times).sum();
         let show = |(Refused { program, what }, _): &(Refused, u64)| format!("`{what}` ({program})");
         let shown: Vec<String> = refused.iter().take(10).map(show).collect();
-        let text = format!("refused {times}: {}; see mala logs list --agent {agent}", shown.join(", "));
+        let text = format!(
+            "refused {times}: {}; see mala logs list --agent {}",
+            shown.join(", "),
+            word(agent.as_str())
+        );
         context.ui.note("mala exec", YELLOW, &text);
     }
     Ok(())

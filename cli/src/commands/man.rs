@@ -27,9 +27,13 @@ pub(crate) fn cmd_man(args: &ManArgs, context: &Context) -> Result<Code, CliErro
         return Ok(Code::SUCCESS);
     };
     let folder = context.cwd.join(folder);
-    fs::create_dir_all(&folder)?;
-    clap_mangen::generate_to(crate::command(), &folder)?;
     let shown = folder.display().to_string();
+    fs::create_dir_all(&folder).and_then(|()| clap_mangen::generate_to(crate::command(), &folder)).map_err(
+        |error| {
+            CliError::usage(format!("cannot write the manual pages to `{shown}`: {error}"))
+                .hint("name a folder that you may write to: mala man --out DIR")
+        },
+    )?;
     context
         .ui
         .answer(&json!({ "folder": shown }), |out| writeln!(out, "wrote the manual pages to {shown}"))?;

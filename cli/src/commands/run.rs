@@ -1,13 +1,13 @@
 use std::io::Write;
 
 use clap::Args;
-use mala_config::parse_duration;
 use mala_core::IssueId;
 use mala_engine::{Plan, Summary};
 
 use crate::context::Context;
 use crate::error::{CliError, Code, REFUSED};
 use crate::run::{self, Wish};
+use crate::typed::duration;
 use crate::ui::{DIM, YELLOW, plain, table};
 
 /// Work issues off: agents, gate, commits or handoffs
@@ -59,7 +59,7 @@ pub(crate) fn cmd_run(args: &RunArgs, context: &Context) -> Result<Code, CliErro
         profile: args.profile.clone(),
         watch: args.watch,
         resume: args.resume,
-        timeout: args.timeout.as_deref().map(parse_duration).transpose()?,
+        timeout: args.timeout.as_deref().map(|timeout| duration("--timeout", timeout)).transpose()?,
     };
     if args.dry_run {
         let plan = run::plan(context, &wish)?;

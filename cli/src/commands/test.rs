@@ -7,10 +7,10 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mala_config::{Settings, parse_duration};
+use mala_config::Settings;
 use mala_core::{IssueId, Lock, LockName, Scope, Timestamp};
 use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recording, Who};
-use mala_gate::runner::{self, Task, Tee};
+use mala_gate::runner::{self, RunError, Task, Tee};
 use mala_gate::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
 use mala_gate::{Ownership, Repo};
 use mala_logs::telemetry::{metrics, spans};
@@ -27,6 +27,7 @@ use crate::enforce::{
 };
 use crate::error::{CliError, Code, REFUSED, USAGE};
 use crate::ownership::{DeskOwnership, StoreOwnership};
+use crate::typed::duration;
 use crate::ui::YELLOW;
 
 /// Run a test command when its turn has come, and record what it proved
@@ -69,7 +70,7 @@ impl TestArgs {
 
     /// How long it is ready to wait, if it said so.
     fn longest(&self) -> Result<Option<Duration>, CliError> {
-        Ok(self.wait.as_deref().map(parse_duration).transpose()?)
+        self.wait.as_deref().map(|wait| duration("--wait", wait)).transpose()
     }
 }
 
@@ -133,7 +134,7 @@ fn become_test(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code
 }
 
 fn not_started(program: &OsStr, error: &io::Error) -> CliError {
-    CliError::usage(format!("cannot start `{}`: {error}", program.display()))
+    CliError::not_started(program, error)
         .hint("give the command and its arguments behind `--`, such as: mala test -- cargo test")
 }
 
@@ -361,7 +362,11 @@ fn run(args: &TestArgs, context: &Context, party: &Party, run: Run<'_>) -> Resul
     let task = Task { argv: &args.command, cwd: run.place, log: &log };
     let (mut out, mut err) = (answer_stream(context), context.ui.err());
     let ended: Ended =
-        runner::run(&task, &mut Tee { out: &mut *out, err: &mut *err }).map_err(CliError::usage)?;
+        runner::run(&task, &mut Tee { out: &mut *out, err: &mut *err }).map_err(|error| match error {
+            RunError::Start { source, .. } => not_started(&args.command[0], &source),
+            RunError::Empty => CliError::usage(error),
+            RunError::Log { .. } | RunError::Watch(_) => CliError::failed(error),
+        })?;
     let evidence = recording.finish(ended, &StoreOwnership::new(open(&scope)?)).map_err(CliError::failed)?;
     let detail = json!({ "command": command, "evidence": evidence.id, "exit_code": evidence.exit_code,
         "signal": evidence.signal });

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use mala_config::{Settings, Unlocked};
 use mala_core::scope::ScopeError;
+use mala_core::shell::word;
 use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, Want};
 use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
@@ -217,9 +218,11 @@ impl StoreGuard {
             && !self.holds_all(books, &wants)?
         {
             let paths: Vec<_> = attempt.paths.iter().map(|path| plain(path.display())).collect();
-            let paths = paths.join(" ");
+            let words: Vec<_> = paths.iter().map(|path| word(path)).collect();
             return Ok(refuse(&format!(
-                "you hold no lock on `{paths}`; take it first: mala lock acquire {paths}"
+                "you hold no lock on `{}`; take it first: mala lock acquire {}",
+                paths.join(" "),
+                words.join(" ")
             )));
         }
         let reason = Some(format!("written by {}", plain(attempt.program().display())));

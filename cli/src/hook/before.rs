@@ -9,6 +9,7 @@ use mala_agents::{Answer, Intent, Objection, ToolCall, When, protected};
 use mala_config::Unlocked;
 use mala_core::claim::{Reading, TargetError};
 use mala_core::key::KeyError;
+use mala_core::shell::word;
 use mala_core::{CommandPattern, Conflict, Mode, Target, Want};
 use mala_gate::Repo;
 use mala_store::{EventKind, Outcome, Request};
@@ -239,7 +240,8 @@ fn unlocked(session: &mut Session<'_>, wants: &[Want]) -> Result<Option<String>,
         if is_there && !is_ours && holders.is_empty() {
             let path = plain(key);
             return Ok(Some(format!(
-                "you hold no lock on `{path}`; take it first: mala lock acquire {path}"
+                "you hold no lock on `{path}`; take it first: mala lock acquire {}",
+                word(&path)
             )));
         }
     }

@@ -1,10 +1,10 @@
 //! What an agent has not heard yet, in sentences for a model.
 
 use mala_core::message::{Ack, Letter, Message};
+use mala_core::shell::word;
 use mala_core::{Ask, AskState, Target, Timestamp, Urgency};
 use mala_store::{Notice, Refused};
 
-use crate::refusal::word;
 use crate::ui::{plain, span};
 
 /// The most characters of a message that a model is told without asking for it.

@@ -17,6 +17,7 @@ pub mod owner;
 pub mod pattern;
 pub mod ports;
 pub mod scope;
+pub mod shell;
 pub mod time;
 
 pub use ask::{Ask, AskId, AskState, Urgency};

@@ -237,10 +237,18 @@ pub enum SandboxError {
         #[source]
         source: io::Error,
     },
-    #[error("standard stream {stream} points into the tree: send it elsewhere")]
+    #[error("{} a file in the checkout", stream_words(*.stream))]
     StreamInTree { stream: u8 },
     #[error("cannot start the program")]
     Start(#[source] io::Error),
     #[error("the process that keeps the tree was killed; what was left of the tree cannot write")]
     KeeperLost,
+}
+
+fn stream_words(stream: u8) -> &'static str {
+    match stream {
+        0 => "standard input is open for writing and comes from",
+        1 => "standard output goes to",
+        _ => "standard error goes to",
+    }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use mala_core::shell::word;
 use thiserror::Error;
 
 use crate::{GitError, Oid, OwnershipError, RepoPath};
@@ -85,11 +86,13 @@ impl NotYours {
     pub fn sentence(&self) -> String {
         match &self.holder {
             Some(holder) => format!(
-                "`{}` is held by `{holder}`: leave it out, or ask for it: mala lock ask {}",
-                self.path, self.path
+                "`{}` is held by `{holder}`: leave it out, or ask for it: mala lock ask {} --why REASON",
+                self.path,
+                word(&self.path.to_string())
             ),
             None => {
-                format!("you have never held `{}`: take it first: mala lock acquire {}", self.path, self.path)
+                let path = word(&self.path.to_string());
+                format!("you have never held `{}`: take it first: mala lock acquire {path}", self.path)
             }
         }
     }

@@ -4,7 +4,7 @@
 use mala_tests::World;
 use serde_json::{Value, json};
 
-use super::{Answer, done, mala, run};
+use super::{Answer, MALA, done, mala, run};
 
 fn words(world: &World, args: &[&str]) -> Answer {
     mala(world, args).output().unwrap().into()
@@ -113,6 +113,64 @@ fn one_kind_of_mistake_has_one_exit_code() {
     }
     assert_eq!(words(&world, &["issue", "add", "x", "--id", "bd-1"]).code, 1, "that is a conflict");
     assert_eq!(world.count("issue"), 1);
+}
+
+#[test]
+fn errors_name_the_thing_and_the_way_out() {
+    let world = World::new();
+    done(&world, "issue add first");
+    for (args, code, said) in [
+        (&["man", "--out", "/proc/nope"][..], 2, &["`/proc/nope`", "hint:"][..]),
+        (&["-C", "/nope", "status"], 2, &["`/nope`", "hint: name a folder that exists"]),
+        (&["exec", "--agent", "A", "--", "no-such"], 2, &["cannot start `no-such`", "not in PATH"]),
+        (&["exec", "--agent", "A", "--", "./no-such"], 2, &["cannot start `./no-such`", "no such file"]),
+        (&["test", "--", "no-such"], 2, &["cannot start `no-such`", "not in PATH"]),
+        (&["test", "--isolated", "--", "no-such"], 2, &["cannot start `no-such`", "not in PATH"]),
+        (&["msg", "ack", "99"], 2, &["no message 99", "mala msg inbox"]),
+        (&["issue", "add", "x", "--id", "bd-1"], 1, &["`bd-1`", "mala issue show bd-1"]),
+        (&["issue", "add", "x", "--label", ""], 2, &["bad label", "empty"]),
+        (&["lock", "acquire", "a", "--ttl", "0"], 2, &["--ttl 0", "for example `--ttl 30m`"]),
+        (&["lock", "renew", "a", "--ttl=0s"], 2, &["for example `--ttl 30m`"]),
+        (&["lock", "acquire", "a", "--wait", "abc"], 2, &["`--wait`: `abc`", "`30s`"]),
+        (&["lock", "ask", "a", "--why", "x", "--wait", "abc"], 2, &["`--wait`: `abc`", "`30s`"]),
+        (&["logs", "list", "--since", "abc"], 2, &["`--since`: `abc`", "`30s`"]),
+        (&["run", "--timeout", "abc"], 2, &["`--timeout`: `abc`", "`30s`"]),
+        (&["test", "--wait", "abc", "--", "true"], 2, &["`--wait`: `abc`", "`30s`"]),
+        (&["msg", "send", "--all", "x", "--ack=abc"], 2, &["`--ack`: `abc`", "`30s`"]),
+        (&["lock", "release"], 2, &["<PATH|--all>"]),
+    ] {
+        if args.contains(&"--isolated") {
+            world.write("file", "x");
+            world.git(&["add", "."]);
+            world.git(&["commit", "-q", "-m", "start"]);
+        }
+        let answer = words(&world, args);
+        assert_eq!(answer.code, code, "{args:?}: {answer:?}");
+        for said in said {
+            assert!(answer.err.contains(said), "{args:?} should say `{said}`: {}", answer.err);
+        }
+        assert!(!answer.err.contains("friendly"), "{args:?}: {}", answer.err);
+    }
+}
+
+#[test]
+fn hints_can_be_typed_as_they_stand() {
+    let world = World::new();
+    for file in ["b c.txt", "d e.txt"] {
+        world.write(file, "x\n");
+    }
+    assert_eq!(words(&world, &["lock", "acquire", "b c.txt", "--agent", "bob"]).code, 0);
+    world.git(&["add", "."]);
+    let refused = run(&world, "gate pre-commit --agent ann").err;
+    for (before, command) in [
+        ("ask for it: mala ", "lock ask 'b c.txt' --why REASON"),
+        ("take it first: mala ", "lock acquire 'd e.txt'"),
+    ] {
+        assert!(refused.contains(&format!("{before}{command}\n")), "{refused}");
+        let typed = format!("{MALA} {command} --agent ann");
+        let answer: Answer = world.command("sh").args(["-c", &typed]).output().unwrap().into();
+        assert_eq!(answer.code, 0, "`{typed}`: {answer:?}");
+    }
 }
 
 #[test]

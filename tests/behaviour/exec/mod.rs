@@ -566,6 +566,17 @@ fn the_doctor_knows_that_an_agent_is_held_to_its_locks() {
 }
 
 #[test]
+fn output_into_a_file_of_the_checkout_is_refused_in_words() {
+    let world = world();
+    let out = fs::File::create(world.root().join("out.txt")).unwrap();
+    let answer: Answer =
+        mala(&world, ["exec", "--agent", "me", "--", "true"]).stdout(out).output().unwrap().into();
+    assert_eq!(answer.code, 2, "{answer:?}");
+    assert!(answer.err.contains("standard output goes to a file in the checkout"), "{answer:?}");
+    assert!(answer.err.contains("hint: send it elsewhere"), "{answer:?}");
+}
+
+#[test]
 fn the_whole_tree_ends_with_its_agent() {
     let world = world();
     let pid = world.base().join("pid");

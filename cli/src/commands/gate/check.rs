@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mala_config::Settings;
 use mala_core::file::MESSAGE;
+use mala_core::shell::word;
 use mala_core::{AgentId, IssueId, Timestamp};
 use mala_gate::rerun::{self, Suite};
 use mala_gate::rules::{self, Candidate, IssuePattern, Records};
@@ -244,7 +245,7 @@ pub(crate) fn foreign_writes(
             detail: format!(
                 "written without holding them: {}; see what happened: mala logs list --agent {}",
                 paths.join(", "),
-                agent
+                word(agent.as_str())
             ),
             evidence: Vec::new(),
         }

@@ -2,6 +2,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use mala_config::Override;
+use mala_core::shell::word;
 use mala_core::{Conflict, IssueId, Mode};
 use mala_logs::telemetry::{LockResult, WaitResult, metrics, spans};
 use mala_store::{Cause, Outcome, Refusal, Request, Wait, show_circle};
@@ -13,7 +14,7 @@ use crate::context::{Caller, Context, Paths};
 use crate::enforce::outlive_the_dead;
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
-use crate::refusal::{self, word};
+use crate::refusal;
 use crate::ui::{RED, plain, span};
 
 /// Lock files, all or none

@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use mala_config::parse_duration;
 use mala_core::{AgentId, Ask, AskId, AskState, Timestamp, Want};
 use mala_store::{Answered, Store, Which};
 use serde_json::json;
@@ -11,6 +10,7 @@ use crate::context::{Caller, Context, open};
 use crate::enforce::drain;
 use crate::error::{CliError, Code};
 use crate::json::{self, AskJson};
+use crate::typed::duration;
 use crate::ui::{plain, span};
 
 /// How much longer a holder needs a file, unless it says so.
@@ -72,7 +72,7 @@ pub(super) fn cmd_answer(args: &AnswerArgs, context: &Context) -> Result<Code, C
             answer_released(context, &answered)
         }
         AnswerKind::Defer => {
-            let eta = parse_duration(args.eta.as_deref().unwrap_or(ETA))?;
+            let eta = duration("--eta", args.eta.as_deref().unwrap_or(ETA))?;
             answer_deferred(context, &store.answer_defer(&holder, &id, eta)?, eta)
         }
     }

@@ -19,7 +19,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use clap::Subcommand;
-use mala_config::{Settings, parse_duration};
+use mala_config::Settings;
 use mala_core::{AgentId, Conflict, Lock, Timestamp};
 use mala_store::Renewed;
 use serde_json::json;
@@ -27,6 +27,7 @@ use serde_json::json;
 use crate::context::Context;
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
+use crate::typed::duration;
 use crate::ui::{RED, Ui, plain, span};
 
 /// Take, give back and look at locks on files
@@ -74,7 +75,7 @@ pub(crate) fn run(command: LockCommand, context: &Context) -> Result<Code, CliEr
 /// How long `--wait` says to wait.
 fn patience(typed: Option<&str>, settings: &Settings) -> Result<Option<Duration>, CliError> {
     let Some(text) = typed else { return Ok(None) };
-    let patience = parse_duration(text)?;
+    let patience = duration("--wait", text)?;
     let longest = settings.lock.max_wait;
     if patience > longest {
         let message = format!("`--wait {text}` is longer than `lock.max_wait` allows ({})", span(longest));

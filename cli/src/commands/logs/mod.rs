@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use mala_config::parse_duration;
 use mala_core::{AgentId, Scope};
 use mala_logs::chain::{ChainError, Verified};
 use mala_store::{Event, EventFilter, EventKind, Store};
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, open};
 use crate::error::{CliError, Code, REFUSED};
+use crate::typed::duration;
 use crate::ui::{DIM, RED, plain};
 
 /// How often `tail --follow` asks whether there is anything new; the question costs microseconds.
@@ -113,8 +113,8 @@ struct FilterArgs {
 
 impl FilterArgs {
     fn resolve(&self, store: &Store, limit: u32) -> Result<EventFilter, CliError> {
-        let since =
-            self.since.as_deref().map(parse_duration).transpose()?.map(|span| store.now().minus(span));
+        let since = self.since.as_deref().map(|since| duration("--since", since)).transpose()?;
+        let since = since.map(|span| store.now().minus(span));
         let (agent, kind) = (self.agent.clone(), self.kind.clone());
         Ok(EventFilter { since, agent, kind, limit: Some(limit), ..EventFilter::default() })
     }

@@ -2,7 +2,6 @@ use std::io::Read;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use mala_config::parse_duration;
 use mala_core::message::{Audience, Body, Importance, MAX_BODY};
 use mala_core::{AgentId, PersonId, ThreadId, Who};
 use mala_store::{BroadcastLimit, Draft, Store};
@@ -12,6 +11,7 @@ use super::Correspondent;
 use crate::context::{Context, open};
 use crate::error::{CliError, Code};
 use crate::json::WhoJson;
+use crate::typed::duration;
 use crate::ui::plain;
 
 /// How often one sender may write to everybody.
@@ -103,7 +103,7 @@ impl SendArgs {
             Some(thread) => thread.clone(),
             None => self.usual_thread(context, store)?,
         };
-        let ack_in = self.ack.as_deref().map(parse_duration).transpose()?;
+        let ack_in = self.ack.as_deref().map(|ack| duration("--ack", ack)).transpose()?;
         Ok(Draft { from, to, thread, importance: self.importance.into(), body, ack_in })
     }
 
