@@ -16,6 +16,9 @@ use crate::context::Context;
 use crate::error::{CliError, Code};
 use crate::ui::plain;
 
+/// The settings of a checkout.
+const SETTINGS: &str = "mala.toml";
+
 /// Set mala up in this checkout, or take it back
 ///
 /// Writes `mala.toml` with the project's preset, puts mala into git's hooks (those already there are called first), and its hooks
@@ -59,7 +62,12 @@ enum Action {
 
 pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
-    // Everything is read and understood before anything is written.
+    // Everything is read and understood before anything is written. Hooks could do nothing but refuse with bad settings.
+    let preset = if args.undo {
+        None
+    } else {
+        Some(context.load_settings(Some(&scope), Vec::new())?.settings.project.preset)
+    };
     let steps = if args.undo { undo_steps(args, &scope)? } else { steps(args, &scope)? };
     if !args.yes && !context.ui.json && context.ui.is_live() && !confirmed(context, &steps)? {
         return Err(CliError::refused("nothing was changed"));
@@ -76,10 +84,26 @@ pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliEr
     context.ui.answer(&json!({ "files": files }), |out| {
         shown.iter().try_for_each(|(path, what)| writeln!(out, "{what:>9}  {}", plain(path)))
     })?;
-    if !args.undo {
+    if let Some(preset) = preset {
+        say_ignored(args, context, &steps, preset);
         next_steps(context, &chosen(args, &scope));
     }
     Ok(Code::SUCCESS)
+}
+
+/// Says that a preset was asked for and the settings, which were there already, have another one.
+fn say_ignored(args: &InitArgs, context: &Context, steps: &[Step], preset: Preset) {
+    let is_new = |step: &Step| step.path.ends_with(SETTINGS) && matches!(step.action, Action::Write(_));
+    let Some(wanted) = args.preset.as_deref().filter(|wanted| *wanted != preset.name()) else { return };
+    if !steps.iter().any(is_new) {
+        let has = preset.name();
+        context.ui.warning(&format!(
+            "`{SETTINGS}` is there already and was left as it is: this checkout has the preset `{has}`, not `{wanted}`"
+        ));
+        context
+            .ui
+            .hint(&format!("to change it, write `preset = \"{wanted}\"` below `[project]` in `{SETTINGS}`"));
+    }
 }
 
 /// What is left for a person to do.
@@ -151,7 +175,7 @@ fn step(scope: &Scope, path: &str, existing: Option<&str>, text: String) -> Step
 }
 
 fn settings_step(scope: &Scope, preset: Preset) -> Step {
-    let path = scope.root().join("mala.toml");
+    let path = scope.root().join(SETTINGS);
     if path.symlink_metadata().is_ok() {
         return Step { path, what: "unchanged", action: Action::Nothing };
     }
@@ -159,7 +183,7 @@ fn settings_step(scope: &Scope, preset: Preset) -> Step {
 }
 
 fn undo_steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
-    let path = scope.root().join("mala.toml");
+    let path = scope.root().join(SETTINGS);
     let text = read(&path)?;
     let is_ours = |text: &String| Preset::ALL.iter().any(|preset| render_new_file(*preset) == *text);
     let mut steps = vec![match text {

@@ -81,6 +81,30 @@ fn the_doctor_does_not_say_that_hooks_let_through_what_they_refuse() {
 }
 
 #[test]
+fn init_says_that_it_left_other_settings_as_they_are() {
+    let world = World::new();
+    done(&world, "init --yes --preset rust --client claude");
+    let same = done(&world, "init --yes --preset rust --client claude");
+    assert!(!same.err.contains("preset"), "{}", same.err);
+    let other = done(&world, "init --yes --preset node --client claude");
+    assert!(
+        other.err.contains("has the preset `rust`") && other.err.contains("preset = \"node\""),
+        "{}",
+        other.err
+    );
+
+    world.write("mala.toml", "[lock\n");
+    let before = fs::read_dir(world.root()).unwrap().count();
+    let broken = run(&world, "init --yes --client gemini");
+    assert!(
+        broken.code == 2 && broken.err.contains("invalid TOML") && broken.err.contains("mala.toml:1:6"),
+        "{broken:?}"
+    );
+    assert_eq!(fs::read_dir(world.root()).unwrap().count(), before, "nothing was changed");
+    done(&world, "init --undo --yes");
+}
+
+#[test]
 fn completions_and_manual_pages_are_generated() {
     let world = World::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
