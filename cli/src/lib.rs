@@ -137,10 +137,8 @@ mod tests {
             for sub in command.get_subcommands() {
                 check(sub, &path);
             }
-            if !command.has_subcommands() {
-                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-                assert!(help.contains("Example") && help.contains(path.trim()), "`{path}` shows no example");
-            }
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Example") && help.contains(path.trim()), "`{path}` shows no example");
         }
         check(&command(), "");
     }

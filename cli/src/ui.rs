@@ -23,6 +23,9 @@ pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
 pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
 
+/// So many characters of an issue's title are shown in lists.
+pub(crate) const TITLE: usize = 120;
+
 /// How this invocation talks, and to whom.
 #[derive(Debug, Clone)]
 pub(crate) struct Ui {
@@ -255,6 +258,14 @@ pub(crate) fn plain(text: impl Display) -> String {
     text.chars().map(escape).collect()
 }
 
+/// Text that is not longer than so many characters: what does not fit is left out and marked.
+pub(crate) fn short(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// A span of time as a person says it: `40s`, `3m`, `2h 5m`, `4d 1h`.
 pub(crate) fn span(span: Duration) -> String {
     let seconds = span.saturating_add(Duration::from_millis(500)).as_secs();
@@ -312,6 +323,12 @@ mod tests {
     fn hostile_text_stays_on_its_line() {
         assert_eq!(plain("a\nb\u{1b}[31m"), "a\\nb\\u{1b}[31m");
         assert_eq!(plain("ünï 🦀"), "ünï 🦀");
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters() {
+        assert_eq!(short("日本語", 3), "日本語");
+        assert_eq!(short("日本語", 2), "日本...");
     }
 
     #[test]

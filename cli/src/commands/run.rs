@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::{CliError, Code, REFUSED};
 use crate::run::{self, Wish};
 use crate::typed::duration;
-use crate::ui::{DIM, YELLOW, plain, table};
+use crate::ui::{DIM, TITLE, YELLOW, plain, short, table};
 
 /// Work issues off: agents, gate, commits or handoffs
 ///
@@ -88,7 +88,7 @@ fn write_plan(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
                     planned.priority.number().to_string(),
                     planned.profile.clone().unwrap_or_else(|| "-".to_owned()),
                     if planned.files.is_empty() { "-".to_owned() } else { planned.files.join(" ") },
-                    plain(&planned.title),
+                    short(&plain(&planned.title), TITLE),
                 ]
             })
             .collect();
@@ -103,7 +103,9 @@ fn write_plan(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
             writeln!(out, "{DIM}{} waits for {on}{DIM:#}", planned.issue)?;
         }
         if planned.attempts > 0 {
-            writeln!(out, "{DIM}{} was tried {} times{DIM:#}", planned.issue, planned.attempts)?;
+            let times =
+                if planned.attempts == 1 { "once".to_owned() } else { format!("{} times", planned.attempts) };
+            writeln!(out, "{DIM}{} was tried {times}{DIM:#}", planned.issue)?;
         }
     }
     for collision in &plan.collisions {

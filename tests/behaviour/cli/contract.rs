@@ -187,3 +187,19 @@ fn a_bad_variable_is_not_blamed_on_an_option() {
     let other: Answer = mala(&world, ["bogus"]).env("MALA_AGENT", "").output().unwrap().into();
     assert!(other.err.contains("'bogus'") && !other.err.contains("MALA_AGENT"), "{other:?}");
 }
+
+#[test]
+fn a_long_title_does_not_flood_the_list() {
+    let world = World::new();
+    let title = "x".repeat(100_000);
+    done(&world, &format!("issue add {title}"));
+    for line in ["issue list", "issue ready"] {
+        let list = done(&world, line).out;
+        assert!(list.len() < 500 && list.contains("xxx..."), "`mala {line}`: {} bytes", list.len());
+    }
+    assert_eq!(
+        done(&world, "issue list --json").json()["issues"][0]["title"],
+        title,
+        "programs get all of it"
+    );
+}

@@ -81,6 +81,15 @@ fn the_doctor_does_not_say_that_hooks_let_through_what_they_refuse() {
 }
 
 #[test]
+fn groups_of_commands_show_an_example() {
+    let world = World::new();
+    for group in ["lock", "msg", "gate", "issue", "logs"] {
+        let help = done(&world, &format!("{group} --help")).out;
+        assert!(help.contains("Example") && help.contains(&format!("  mala {group} ")), "{help}");
+    }
+}
+
+#[test]
 fn init_says_that_it_left_other_settings_as_they_are() {
     let world = World::new();
     done(&world, "init --yes --preset rust --client claude");
@@ -102,6 +111,14 @@ fn init_says_that_it_left_other_settings_as_they_are() {
     );
     assert_eq!(fs::read_dir(world.root()).unwrap().count(), before, "nothing was changed");
     done(&world, "init --undo --yes");
+}
+
+#[test]
+fn one_is_not_many() {
+    let world = World::new();
+    done(&world, "lock acquire a --agent A");
+    let one = check(&world, "store");
+    assert!(one["detail"].as_str().unwrap().ends_with("1 lock held"), "{one}");
 }
 
 #[test]

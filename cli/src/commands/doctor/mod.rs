@@ -128,7 +128,8 @@ fn check_store(scope: &Scope) -> Check {
         store.check_integrity()?;
         let locks = store.locks()?.len();
         let path = store.path().display().to_string();
-        Ok::<_, mala_store::StoreError>(format!("{path}: sound, schema {SCHEMA_VERSION}, {locks} locks held"))
+        let locks = if locks == 1 { "1 lock".to_owned() } else { format!("{locks} locks") };
+        Ok::<_, mala_store::StoreError>(format!("{path}: sound, schema {SCHEMA_VERSION}, {locks} held"))
     };
     match examine() {
         Ok(detail) => Check::ok("store", detail),

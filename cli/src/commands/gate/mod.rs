@@ -20,6 +20,8 @@ pub(crate) use transcript::Transcript;
 
 /// Judge commits
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Example:
+  mala gate check --issue bd-12")]
 pub(crate) enum GateCommand {
     Check(check::CheckArgs),
     CommitMsg(commit_msg::CommitMsgArgs),

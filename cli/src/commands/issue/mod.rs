@@ -15,10 +15,13 @@ use mala_store::Store;
 
 use crate::context::{Context, open};
 use crate::error::{CliError, Code};
-use crate::ui::{plain, table};
+use crate::ui::{TITLE, plain, short, table};
 
 /// Issues: what agents are given to do
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  mala issue add 'Parse empty files' --priority 1 --file src/parse.rs
+  mala issue ready")]
 pub(crate) enum IssueCommand {
     Add(add::AddArgs),
     List(list::ListArgs),
@@ -69,7 +72,7 @@ fn write_issues(out: &mut dyn Write, issues: &[Issue], nothing: &str) -> std::io
                 issue.id.to_string(),
                 issue.priority.number().to_string(),
                 plain(&issue.status),
-                plain(&issue.title),
+                short(&plain(&issue.title), TITLE),
             ]
         })
         .collect();

@@ -32,6 +32,9 @@ use crate::ui::{RED, Ui, plain, span};
 
 /// Take, give back and look at locks on files
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  mala lock acquire src/main.rs --agent alice
+  mala lock list")]
 pub(crate) enum LockCommand {
     Acquire(acquire::AcquireArgs),
     Release(release::ReleaseArgs),

@@ -24,6 +24,9 @@ const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
 
 /// Read what happened: events, evidence of tests, runs
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  mala logs list --since 1h
+  mala logs verify")]
 pub(crate) enum LogsCommand {
     List(ListArgs),
     Show(ShowArgs),
@@ -295,6 +298,7 @@ fn cmd_verify(context: &Context) -> Result<Code, CliError> {
         writeln!(out, "intact: {} in {}", some(lines, "record"), some(logs, "log"))?;
         match torn {
             0 => Ok(()),
+            1 => writeln!(out, "1 record was cut off when its writer was killed; it counts for nothing"),
             torn => writeln!(
                 out,
                 "{torn} records were cut off when their writers were killed; they count for nothing"

@@ -17,6 +17,9 @@ use crate::ui::{BOLD, DIM, plain, span};
 
 /// Write to agents and people, and read what they wrote
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  mala msg send --to alice 'the parser moved to src/parse.rs'
+  mala msg inbox --unread")]
 pub(crate) enum MsgCommand {
     Send(send::SendArgs),
     Inbox(inbox::InboxArgs),
