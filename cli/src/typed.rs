@@ -67,9 +67,13 @@ fn wrong_usage(error: &clap::Error) -> CliError {
         // Its text is the whole help.
         return CliError::usage("a command is missing").hint(usage);
     }
-    let message: Vec<&str> = lines().take_while(|line| !line.is_empty()).collect();
-    let message = message.join(" ");
     let tips = lines().filter_map(|line| line.strip_prefix("tip: ")).map(str::to_owned);
-    let wrong = CliError::usage(message.strip_prefix("error: ").unwrap_or(&message).to_owned());
-    tips.fold(wrong, CliError::hint).hint(usage)
+    tips.fold(CliError::usage(complaint(&text)), CliError::hint).hint(usage)
+}
+
+/// What is wrong, of all that clap says about it.
+pub(crate) fn complaint(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
+    let complaint = lines.join(" ");
+    complaint.strip_prefix("error: ").unwrap_or(&complaint).to_owned()
 }

@@ -19,6 +19,7 @@ use crate::context::{Behalf, Call, Context};
 use crate::desk;
 use crate::error::CliError;
 use crate::hook::{client_process, join};
+use crate::typed;
 use crate::ui::{KeptStreams, Ui};
 
 pub(crate) use pool::{Lent, Pool};
@@ -105,9 +106,6 @@ impl Commands for Executor {
 
 /// What is wrong with a command line, without the advice for those who typed it.
 fn usage(error: &clap::Error) -> CliError {
-    let text = error.render().to_string();
-    let message: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-    let message = message.join(" ");
-    CliError::usage(message.strip_prefix("error: ").unwrap_or(&message).to_owned())
+    CliError::usage(typed::complaint(&error.render().to_string()))
         .hint("call the tool again with other arguments")
 }
