@@ -2,7 +2,7 @@ use std::io::Write;
 
 use clap::Args;
 use mala_core::IssueId;
-use mala_engine::{Plan, Summary};
+use mala_engine::{Plan, Recovers, Summary};
 
 use crate::context::Context;
 use crate::error::{CliError, Code, REFUSED};
@@ -76,8 +76,16 @@ fn code(summary: &Summary) -> Code {
 }
 
 fn write_plan(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
+    for Recovers { issue, agent, attempt } in &plan.recovers {
+        writeln!(
+            out,
+            "{YELLOW}{issue} was left by a run that was killed{YELLOW:#} (`{agent}`): attempt {attempt} is judged first, and is done \
+             or handed over"
+        )?;
+    }
     if plan.issues.is_empty() {
-        writeln!(out, "nothing is ready")?;
+        let more = if plan.recovers.is_empty() { "nothing" } else { "nothing else" };
+        writeln!(out, "{more} is ready")?;
     } else {
         let rows: Vec<[String; 5]> = plan
             .issues

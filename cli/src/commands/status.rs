@@ -1,3 +1,4 @@
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::thread;
@@ -6,7 +7,8 @@ use std::time::Instant;
 use clap::Args;
 use mala_config::Settings;
 use mala_core::issue::{Attempt, AttemptState, Run};
-use mala_core::{Ask, Life, Lock, Scope, Timestamp};
+use mala_core::{Ask, IssueId, Life, Lock, RunId, Scope, Timestamp};
+use mala_engine::profile_of;
 use mala_store::{Agent, AskFilter, Extent, Health, Leftovers, Standing, Status, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,8 +17,8 @@ use crate::commands::lock::asks::write_ask_table;
 use crate::context::Context;
 use crate::error::{CliError, Code};
 use crate::json::{self, PathJson};
-use crate::run::health;
 use crate::run::ledger::question;
+use crate::run::{health, launcher};
 use crate::ui::{BOLD, DIM, YELLOW, plain, span, table};
 
 /// Show agents, locks, waiters and leftovers
@@ -74,6 +76,10 @@ struct Picture<'a> {
     warnings: Vec<String>,
     /// The run that is under way, with its attempts.
     run: Option<(Run, Vec<Attempt>)>,
+    /// The processes that run its agents.
+    processes: HashMap<String, u32>,
+    /// A run that was killed and that nobody has gone on with, and the issues that were under way.
+    killed: Option<(RunId, Vec<IssueId>)>,
     now: Timestamp,
 }
 
@@ -143,8 +149,26 @@ impl<'a> Picture<'a> {
             Some(run) => Some((run.clone(), store.attempts_of_run(&run.id)?)),
             None => None,
         };
+        let processes = run.as_ref().map(|(run, _)| launcher::processes_of(&run.id)).unwrap_or_default();
+        let killed = match store.killed_run()? {
+            Some(run) => Some((run.id, store.stranded()?.into_iter().map(|attempt| attempt.issue).collect())),
+            None => None,
+        };
         let asks = store.asks(&AskFilter::default())?;
-        Ok(Self { root: scope.root(), status, asks, leftovers, warnings, run, now })
+        let root = scope.root();
+        Ok(Self { root, status, asks, leftovers, warnings, run, processes, killed, now })
+    }
+
+    /// The profile that a run gave the agent, else the client that its session said it is.
+    fn profile<'b>(&self, agent: &'b Agent) -> Option<&'b str> {
+        let attempt = self.attempt_of(agent);
+        let given = attempt.and_then(|it| profile_of(&agent.party.agent, &it.issue, it.number));
+        given.or(agent.profile.as_deref())
+    }
+
+    /// The process that the agent works in, as far as it has one of its own.
+    fn pid(&self, agent: &Agent) -> u32 {
+        self.processes.get(agent.party.agent.as_str()).copied().unwrap_or(agent.party.owner.pid)
     }
 
     fn state(&self, agent: &Agent) -> &'static str {
@@ -178,9 +202,9 @@ impl<'a> Picture<'a> {
     fn json(&self) -> Value {
         let agents = self.status.agents.iter().map(|agent| AgentJson {
             id: agent.party.agent.as_str(),
-            profile: agent.profile.as_deref(),
-            issue: agent.party.issue.as_ref().map(mala_core::IssueId::as_str),
-            pid: agent.party.owner.pid,
+            profile: self.profile(agent),
+            issue: agent.party.issue.as_ref().map(IssueId::as_str),
+            pid: self.pid(agent),
             state: self.state(agent),
             since: agent.since,
         });
@@ -200,7 +224,7 @@ impl<'a> Picture<'a> {
             "waiters": waiters.collect::<Vec<_>>(),
             "asks": json::asks(&self.asks, self.now),
             "mutexes": mutexes.collect::<Vec<_>>(),
-            "leftovers": leftovers_json(&self.leftovers),
+            "leftovers": self.leftovers_json(),
             "health": {
                 "lock_tries": health.lock_tries,
                 "lock_waits": health.lock_waits,
@@ -211,9 +235,27 @@ impl<'a> Picture<'a> {
         })
     }
 
+    fn leftovers_json(&self) -> Vec<Value> {
+        let killed = self
+            .killed
+            .iter()
+            .map(|(run, issues)| json!({ "kind": "run", "id": run, "issues": issues, "cause": "killed" }));
+        killed.chain(leftovers_json(&self.leftovers)).collect()
+    }
+
+    fn write_killed(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Some((run, issues)) = &self.killed else { return Ok(()) };
+        let ids: Vec<&str> = issues.iter().map(IssueId::as_str).collect();
+        let issues = if ids.is_empty() { "nothing".to_owned() } else { ids.join(", ") };
+        writeln!(out, "{YELLOW}run {run} was killed{YELLOW:#} with {issues} under way; nothing is lost")?;
+        writeln!(out, "  go on where it stopped: mala run --resume")?;
+        writeln!(out, "  hand over what it left, and begin anew: mala run")
+    }
+
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "{BOLD}{}{BOLD:#}", plain(self.root.display()))?;
         self.write_run(out)?;
+        self.write_killed(out)?;
         self.write_agents(out)?;
         if self.status.locks.is_empty() {
             writeln!(out, "no locks: every file is free")?;
@@ -286,7 +328,7 @@ impl<'a> Picture<'a> {
                 plain(&agent.party.agent),
                 self.state(agent).to_owned(),
                 agent.party.issue.as_ref().map(plain).unwrap_or_default(),
-                agent.party.owner.pid.to_string(),
+                self.pid(agent).to_string(),
                 span(self.now.since(agent.since)),
             ]
         });

@@ -1,12 +1,13 @@
 //! Agents as processes of `mala exec`.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use mala_agents::start::LaunchSpec;
-use mala_core::{AgentId, Scope};
+use mala_core::{AgentId, RunId, Scope};
 use mala_engine::ports::{Attempt, Launcher, PortError};
 use mala_gate::Repo;
 use mala_logs::telemetry::TRACEPARENT;
@@ -70,7 +71,8 @@ impl Launcher for ExecLauncher {
     /// never killed, because it alone finds what has left the tree's process group.
     fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
         loop {
-            let found = supervisors(attempt);
+            let is_its = |(agent, process)| (agent == attempt.agent.as_str()).then_some(process);
+            let found: Vec<Process> = supervisors(&attempt.run).into_iter().filter_map(is_its).collect();
             // Without keepers, what they kept is left: it cannot write to the checkout any more, but it runs.
             let found = if found.is_empty() { orphans(attempt) } else { found };
             if found.is_empty() {
@@ -116,20 +118,25 @@ impl Launcher for ExecLauncher {
     }
 }
 
-/// The processes of `mala exec` that were started for this attempt, with their keepers.
+/// The processes that run the agents of a run, by the agents' names. One that waits has none.
+pub(crate) fn processes_of(run: &RunId) -> HashMap<String, u32> {
+    let found = supervisors(run).into_iter().filter(|(_, process)| process.name != KEEPER);
+    found.map(|(agent, process)| (agent, process.pid)).collect()
+}
+
+/// The processes of `mala exec` that this run has started, with their keepers, and for which agent each is.
 #[cfg(target_os = "linux")]
-fn supervisors(attempt: &Attempt) -> Vec<Process> {
-    let is_ours = |pid: &u32| {
+fn supervisors(run: &RunId) -> Vec<(String, Process)> {
+    let agent_of = |pid: u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<&[u8]> = line.split(|byte| *byte == 0).take_while(|word| *word != b"--").collect();
-        let has = |option: &str, value: &str| {
-            words.windows(2).any(|pair| pair == [option.as_bytes(), value.as_bytes()])
-        };
-        words.get(1) == Some(&&b"exec"[..])
-            && has("--agent", attempt.agent.as_str())
-            && has("--run", attempt.run.as_str())
+        let value =
+            |option: &str| words.windows(2).find(|pair| pair[0] == option.as_bytes()).map(|pair| pair[1]);
+        let is_ours = words.get(1) == Some(&&b"exec"[..]) && value("--run") == Some(run.as_str().as_bytes());
+        let agent = value("--agent").filter(|_| is_ours)?;
+        Some((String::from_utf8_lossy(agent).into_owned(), Process::find(pid)?))
     };
-    pids().filter(is_ours).filter_map(Process::find).collect()
+    pids().filter_map(agent_of).collect()
 }
 
 /// The processes that were started for this attempt by whatever means, as their environment says.
@@ -151,7 +158,7 @@ fn pids() -> impl Iterator<Item = u32> {
 
 /// Elsewhere a supervisor's own watch over its run has to do.
 #[cfg(not(target_os = "linux"))]
-fn supervisors(_attempt: &Attempt) -> Vec<Process> {
+fn supervisors(_run: &RunId) -> Vec<(String, Process)> {
     Vec::new()
 }
 

@@ -2,7 +2,7 @@
 
 mod gatekeeper;
 pub(crate) mod health;
-mod launcher;
+pub(crate) mod launcher;
 pub(crate) mod ledger;
 mod parking;
 mod profiles;
@@ -23,6 +23,7 @@ use mala_config::{Settings, user_file};
 use mala_core::{IssueId, Scope};
 use mala_engine::{Engine, EngineError, Keeping, Options, Plan, Ports, Reporter, Summary};
 use mala_gate::Repo;
+use mala_issues::IssueError;
 use mala_store::process::{self, ProcessTable};
 
 use crate::background::{Background, Task};
@@ -175,7 +176,12 @@ impl From<EngineError> for CliError {
                 Self::refused(error).hint("watch it: mala status --watch; or work in another worktree")
             }
             EngineError::SelfTest(_) => Self::refused(error).hint("see what protects you: mala doctor"),
-            EngineError::NoProfile { .. } | EngineError::Epic { .. } => Self::usage(error),
+            EngineError::NoProfile { .. } => Self::usage(error),
+            EngineError::Epic { .. }
+            | EngineError::Closed { .. }
+            | EngineError::Source(IssueError::NotFound { .. }) => {
+                Self::usage(error).hint("see which there are: mala issue list")
+            }
             EngineError::MissingProgram { .. } => {
                 Self::usage(error).hint("or choose another profile: mala run --profile NAME")
             }

@@ -248,6 +248,11 @@ impl std::fmt::Debug for Clerk {
     }
 }
 
+/// The profile that the name of an attempt's agent tells; nothing if it was too long to tell it.
+pub fn profile_of<'a>(agent: &'a AgentId, issue: &IssueId, number: u32) -> Option<&'a str> {
+    agent.as_str().strip_suffix(&format!("-{issue}-{number}"))
+}
+
 /// The name of the agent of one attempt. It says all a person wants to know, as long as that fits.
 fn agent_name(profile: &str, issue: &IssueId, number: u32) -> AgentId {
     let full = format!("{profile}-{issue}-{number}");

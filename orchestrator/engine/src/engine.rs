@@ -63,6 +63,7 @@ impl Engine {
     pub fn run(self, mut reporter: Box<dyn Reporter>) -> Result<Summary, EngineError> {
         let Self { clerk, options } = self;
         check_profiles(&options)?;
+        check_issues(&clerk, &options)?;
         clerk.launcher.self_test().map_err(EngineError::SelfTest)?;
         let run = clerk.ledger.begin_run(&describe(&options))?;
         let port = |what| move |source| EngineError::Port { what, source };
@@ -105,6 +106,25 @@ fn describe(options: &Options) -> serde_json::Value {
         "watch": options.watch,
         "profile": options.profiles.forced,
     })
+}
+
+/// Issues that somebody names must be there, and something that can be worked on. It is looked at before a run is written
+/// down: a slip of the pen must not become the run that `--resume` goes on with. What that takes up was looked at when it
+/// began, and may be done by now.
+pub(crate) fn check_issues(clerk: &Clerk, options: &Options) -> Result<(), EngineError> {
+    if options.resume {
+        return Ok(());
+    }
+    for id in &options.issues {
+        let issue = clerk.source.show(id)?;
+        if issue.is_epic() {
+            return Err(EngineError::Epic { id: id.clone() });
+        }
+        if issue.is_closed() {
+            return Err(EngineError::Closed { id: id.clone() });
+        }
+    }
+    Ok(())
 }
 
 /// The profile that issues get unless a label says otherwise must be there, with its program.

@@ -23,6 +23,8 @@ pub enum EngineError {
     MissingProgram { profile: String, program: String, install: Option<String> },
     #[error("`{id}` is an epic: it holds other issues together and is not given to an agent")]
     Epic { id: IssueId },
+    #[error("`{id}` is closed: there is nothing left to do for it")]
+    Closed { id: IssueId },
     #[error("cannot keep what is uncommitted in the checkout")]
     Before(#[source] SalvageError),
     #[error("cannot {what}")]

@@ -37,11 +37,12 @@ mod session;
 pub mod state;
 mod summary;
 
+pub use clerk::profile_of;
 pub use engine::{Engine, Ports};
 pub use error::EngineError;
 pub use event::{Event, Reporter};
 pub use limits::Limits;
 pub use options::{Keeping, Options, Profiles, Prompts};
-pub use plan::{Collision, Plan, Planned};
+pub use plan::{Collision, Plan, Planned, Recovers};
 pub use state::{State, Step};
 pub use summary::{AttemptResult, AttemptSummary, Left, Summary};

@@ -1,12 +1,12 @@
 //! What a run would do, without doing it.
 
-use mala_core::{IssueId, Priority};
+use mala_core::{AgentId, IssueId, Priority};
 use serde::Serialize;
 
 use crate::dispatch::find;
-use crate::engine::{Engine, check_profiles};
+use crate::engine::{Engine, check_issues, check_profiles};
 use crate::error::EngineError;
-use crate::ports::Held;
+use crate::ports::{Abandoned, Attempt, Held, PortError};
 use crate::queue::{Candidate, Queue, collisions};
 
 /// What would be asked of a tracker at most.
@@ -15,10 +15,20 @@ const MOST: usize = 10_000;
 /// The order in which issues would be begun, and what would get in the way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Plan {
+    /// What a run that was killed has left, which is made good first.
+    pub recovers: Vec<Recovers>,
     pub issues: Vec<Planned>,
     /// Pairs that would not run at the same time, because both mean to touch a file.
     pub collisions: Vec<Collision>,
     pub warnings: Vec<String>,
+}
+
+/// An attempt whose run is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Recovers {
+    pub issue: IssueId,
+    pub agent: AgentId,
+    pub attempt: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -47,6 +57,7 @@ impl Engine {
     pub fn plan(&self) -> Result<Plan, EngineError> {
         let (clerk, options) = self.parts();
         check_profiles(options)?;
+        check_issues(clerk, options)?;
         let limit = options.max_issues.unwrap_or(MOST);
         let mut queue = Queue::new(&options.issues);
         let found = find(clerk, &options.issues, limit)?;
@@ -58,23 +69,36 @@ impl Engine {
             file: file.to_string(),
         });
         let issues = order.iter().map(|candidate| self.planned(candidate)).collect::<Result<_, _>>()?;
-        Ok(Plan { issues, collisions: collisions.collect(), warnings: found.problems })
+        let recovers = self.recovers()?;
+        Ok(Plan { recovers, issues, collisions: collisions.collect(), warnings: found.problems })
+    }
+
+    fn recovers(&self) -> Result<Vec<Recovers>, EngineError> {
+        let abandoned = self.parts().0.ledger.abandoned().map_err(look)?;
+        let recovers = |Abandoned { attempt, .. }| {
+            let Attempt { issue, agent, number, .. } = attempt;
+            Recovers { issue, agent, attempt: number }
+        };
+        Ok(abandoned.into_iter().map(recovers).collect())
     }
 
     fn planned(&self, candidate: &Candidate) -> Result<Planned, EngineError> {
         let (clerk, options) = self.parts();
         let issue = &candidate.issue;
-        let port = |source| EngineError::Port { what: "look into the ledger", source };
         let (wants, _) = clerk.hints(issue);
         Ok(Planned {
             issue: issue.id.clone(),
             title: issue.title.clone(),
             priority: issue.priority,
             profile: options.profiles.choose(issue).map(|(profile, _)| profile.name.clone()),
-            attempts: clerk.ledger.tries(&issue.id).map_err(port)?.ended,
+            attempts: clerk.ledger.tries(&issue.id).map_err(look)?.ended,
             files: issue.files.clone(),
             waits_for: candidate.waits_for.iter().cloned().collect(),
-            held: clerk.ledger.holders(&wants).map_err(port)?,
+            held: clerk.ledger.holders(&wants).map_err(look)?,
         })
     }
+}
+
+fn look(source: PortError) -> EngineError {
+    EngineError::Port { what: "look into the ledger", source }
 }

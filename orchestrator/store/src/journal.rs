@@ -42,6 +42,15 @@ impl Store {
         self.read(|view| view.current_run())
     }
 
+    /// The run of this checkout whose process died before its end, unless another one has begun since.
+    pub fn killed_run(&mut self) -> Result<Option<Run>> {
+        self.read(|view| {
+            let mut runs = view.runs_where("r.scope = ?1 AND r.ended_at IS NULL", params![view.scope])?;
+            runs.retain(|run| view.life(&run.owner) == Life::Dead);
+            Ok(runs.pop())
+        })
+    }
+
     /// Claims an issue for an agent: of all who try, one gets it.
     pub fn claim(&mut self, new: &NewAttempt) -> Result<Attempt> {
         self.write(|change| change.claim(new))

@@ -39,6 +39,23 @@ fn an_issue_that_does_not_exist_is_named() {
 }
 
 #[test]
+fn issues_that_cannot_be_worked_on_are_refused_before_a_run_begins() {
+    let batch = Batch::new("");
+    batch.issue("bd-1", &[]);
+    batch.issue("epic-1", &["--kind", "epic"]);
+    batch.issue("bd-2", &[]);
+    crate::cli::done(&batch.world, "issue close bd-2");
+    for (id, why) in [("nope", "there is no issue"), ("epic-1", "is an epic"), ("bd-2", "is closed")] {
+        for more in [&[][..], &["--dry-run"]] {
+            let answer = batch.text(&[&["--issue", "bd-1", "--issue", id], more].concat());
+            assert!(answer.code == 2 && answer.err.contains(why), "{id}: {answer:?}");
+            assert!(answer.err.contains("mala issue list") && answer.out.is_empty(), "{id}: {answer:?}");
+        }
+    }
+    assert_eq!((batch.world.count("run"), batch.status_of("bd-1").as_str()), (0, "open"));
+}
+
+#[test]
 fn nothing_to_do_is_done_at_once() {
     let batch = Batch::new("");
     let run = batch.run(&[]);

@@ -17,6 +17,7 @@ mod resuming;
 mod scheduling;
 mod soak;
 mod stopping;
+mod telling;
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -101,6 +102,14 @@ impl Batch {
 
     pub(crate) fn run(&self, args: &[&str]) -> Run {
         self.command(args).output().map(Answer::from).unwrap().into()
+    }
+
+    /// What a person reads of a run.
+    pub(crate) fn text(&self, args: &[&str]) -> Answer {
+        let json = self.command(args);
+        let mut command = mala(&self.world, ["run"]);
+        command.args(args).envs(json.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.output().unwrap().into()
     }
 
     pub(crate) fn start(&self, args: &[&str]) -> Child {

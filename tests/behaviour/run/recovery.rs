@@ -120,3 +120,37 @@ fn a_killed_run_can_be_resumed_with_what_it_was_asked_to_do() {
     assert_eq!((next.code, next.issues("done")), (0, vec!["c", "a"]), "{next:?}");
     assert_eq!(batch.status_of("b"), "open");
 }
+
+#[test]
+fn a_mistyped_issue_does_not_take_the_place_of_the_run_to_go_on_with() {
+    let batch = killed("echo half > half.txt; touch $OUT; sleep 600", "");
+    assert_eq!(batch.run(&["--issue", "nope"]).code, 2);
+    fs::write(batch.outside("agent.sh"), "exit 0").unwrap();
+    let next = batch.run(&["--resume", "--max-issues", "1"]);
+    assert_eq!((next.issues("recovered"), next.issues("claimed")), (vec!["bd-1"], vec!["bd-1"]), "{next:?}");
+}
+
+#[test]
+fn after_a_kill_the_status_and_a_dry_run_say_what_would_be_made_good() {
+    let batch = killed("echo half > half.txt; touch $OUT; sleep 600", "");
+    let run: String = batch.world.sql().query_row("SELECT id FROM run", [], |row| row.get(0)).unwrap();
+    let text = crate::cli::done(&batch.world, "status").out;
+    for part in
+        [format!("run {run} was killed with bd-1 under way").as_str(), "mala run --resume", "mala run\n"]
+    {
+        assert!(text.contains(part), "`{part}` is missing: {text}");
+    }
+    let status = crate::cli::done(&batch.world, "status --json").json();
+    let left = status["leftovers"].as_array().unwrap().iter().find(|left| left["kind"] == "run").unwrap();
+    assert_eq!((&left["id"], &left["issues"]), (&run.into(), &serde_json::json!(["bd-1"])), "{left}");
+    for more in [&["--dry-run"][..], &["--resume", "--dry-run"]] {
+        let plan = batch.text(more);
+        assert!(plan.code == 0 && plan.out.contains("bd-1 was left by a run that was killed"), "{plan:?}");
+        assert!(!plan.out.contains("nothing is ready"), "{plan:?}");
+    }
+    assert_eq!(batch.read("half.txt"), "half\n", "nothing was done");
+    fs::write(batch.outside("agent.sh"), "exit 0").unwrap();
+    batch.run(&["--max-issues", "1"]);
+    let text = crate::cli::done(&batch.world, "status").out;
+    assert!(!text.contains("was killed"), "{text}");
+}

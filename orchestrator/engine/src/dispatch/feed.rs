@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mala_core::{Issue, IssueId};
+use mala_issues::IssueError;
 use tokio::time::Instant;
 
 use super::stop::Stopping;
@@ -128,12 +129,18 @@ pub(crate) fn find(clerk: &Clerk, listed: &[IssueId], limit: usize) -> Result<Fo
         return Ok(found);
     }
     for id in listed {
-        let issue = clerk.source.show(id)?;
+        let issue = match clerk.source.show(id) {
+            Err(IssueError::NotFound { .. }) => {
+                found.problems.push(format!("there is no issue {id} any more"));
+                continue;
+            }
+            shown => shown?,
+        };
         if issue.is_epic() {
             return Err(EngineError::Epic { id: id.clone() });
         }
+        // Done in this run, or in the one that this one goes on with.
         if issue.is_closed() {
-            found.problems.push(format!("{id} is closed already"));
             continue;
         }
         let waits_for = open_dependencies(clerk, &issue)?;
