@@ -161,10 +161,10 @@ impl Ledger for StoreLedger {
                 store.leave(&request.agent)?;
                 match error {
                     StoreError::Journal(error @ JournalError::Attempted { .. }) => {
-                        Ok(ClaimAnswer::Taken { by: error.to_string() })
+                        Ok(ClaimAnswer::Taken { why: error.to_string() })
                     }
                     StoreError::Issue(error @ (IssueError::NotOpen { .. } | IssueError::Blocked { .. })) => {
-                        Ok(ClaimAnswer::Taken { by: error.to_string() })
+                        Ok(ClaimAnswer::Taken { why: error.to_string() })
                     }
                     error => Err(error.into()),
                 }
@@ -181,7 +181,10 @@ impl Ledger for StoreLedger {
     fn advance(&self, attempt: &Attempt, from: State, to: State, detail: &Detail) -> Result<(), PortError> {
         // The store knows no state for questions: an attempt that asks is retrying, with a question in its verdict.
         let is_about_question = from == State::NeedsInput || to == State::NeedsInput;
-        let verdict = is_about_question.then(|| json!({ QUESTION: detail.question }));
+        let verdict = match detail.interruption {
+            Some(interruption) => Some(json!({ INTERRUPTED: interruption })),
+            None => is_about_question.then(|| json!({ QUESTION: detail.question })),
+        };
         let progress = Progress { session: detail.session.clone(), verdict, ..Progress::default() };
         if from == to {
             return Ok(self.store()?.keep(id(attempt)?, &progress)?);
@@ -217,6 +220,7 @@ impl Ledger for StoreLedger {
             attempt: attempt_of(attempt),
             state: state_from_store(attempt.state),
             saved_ref: attempt.saved_ref.clone(),
+            interruption: interruption(attempt),
         };
         Ok(stranded.iter().map(abandoned).collect())
     }

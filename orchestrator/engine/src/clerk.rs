@@ -136,7 +136,7 @@ impl Clerk {
         };
         let attempt = match self.ledger.claim(&request)? {
             ClaimAnswer::Claimed(attempt) => attempt,
-            ClaimAnswer::Taken { by } => return Ok(Claimed::Gone(format!("{by} works on it"))),
+            ClaimAnswer::Taken { why } => return Ok(Claimed::Gone(why)),
             ClaimAnswer::FilesHeld(held) => return Ok(Claimed::FilesHeld(held)),
         };
         if self.keeping == Keeping::Tracker {

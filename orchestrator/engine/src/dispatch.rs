@@ -25,7 +25,7 @@ use crate::clerk::{Claimed, Clerk, Fingerprint, Handed};
 use crate::error::EngineError;
 use crate::event::{Event, Reporter};
 use crate::options::Options;
-use crate::ports::{Attempt, Contention, Detail, Held, Judgement, PortError, Waited};
+use crate::ports::{Attempt, Contention, Detail, Held, Interruption, Judgement, PortError, Waited};
 use crate::queue::{Candidate, Queue};
 use crate::session::Sign;
 use crate::summary::{AttemptSummary, Left, Summary};
@@ -150,13 +150,18 @@ impl Dispatcher {
     async fn finish_up(mut self) -> Result<(Summary, Box<dyn Reporter>, bool), EngineError> {
         let is_left_open = !self.jobs.is_empty() || !self.claiming.is_empty();
         // Dropping a session kills it; what it left is for the next start.
-        let under_way: Vec<IssueId> = self.jobs.drain().map(|(id, _)| id).collect();
+        let under_way: Vec<_> = self.jobs.drain().map(|(id, job)| (id, job.attempt, job.state)).collect();
         if let Some(error) = self.fatal.take() {
             return Err(error);
         }
+        for (_, attempt, state) in &under_way {
+            let detail = Detail { interruption: Some(Interruption::Stopped), ..Detail::default() };
+            // Without it the attempt counts as killed; its work is safe either way.
+            let _ = self.journal(attempt.clone(), *state, *state, detail).await;
+        }
         let mut summary = self.summary().await;
         let why = "it was under way; the next start hands it over";
-        summary.left.extend(under_way.into_iter().map(|issue| Left { issue, why: why.to_owned() }));
+        summary.left.extend(under_way.into_iter().map(|(issue, ..)| Left { issue, why: why.to_owned() }));
         Ok((summary, self.reporter, is_left_open))
     }
 

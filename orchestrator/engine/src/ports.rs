@@ -70,7 +70,7 @@ pub enum ClaimAnswer {
     Claimed(Attempt),
     /// Somebody else works on the issue, or it is no longer open.
     Taken {
-        by: String,
+        why: String,
     },
     /// Nothing was taken.
     FilesHeld(Vec<Held>),
@@ -93,6 +93,9 @@ pub struct Detail {
     /// What the agent wants to know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
+    /// What is about to cut the attempt off, so that whoever finds it knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interruption: Option<Interruption>,
 }
 
 /// How an attempt ended.
@@ -146,6 +149,8 @@ pub struct Abandoned {
     pub state: State,
     /// Where its work is, if somebody needed its files before the attempt could be ended.
     pub saved_ref: Option<String>,
+    /// What cut it off, if that was written down in time.
+    pub interruption: Option<Interruption>,
 }
 
 /// How waiting for others ended.

@@ -90,4 +90,27 @@ fn three_times_is_now_and_the_next_start_makes_it_good() {
     assert_eq!(next.issues("recovered"), ["bd-1"], "{next:?}");
     assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:half.txt"]), "half");
     assert_eq!(batch.dirt(), "");
+    assert!(batch.notes("bd-1").contains("the run was stopped"), "{}", batch.notes("bd-1"));
+}
+
+#[test]
+fn stops_of_every_kind_burn_no_attempt() {
+    let script = "trap '' TERM; echo half > half.txt; touch $OUT; while :; do sleep 0.05; done";
+    let batch = Batch::with(script, "[run]\nattempts = 1");
+    batch.issue("bd-1", &[]);
+    let sign = batch.outside("sign");
+    for signals in
+        [&[Signal::SIGINT, Signal::SIGTERM][..], &[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]]
+    {
+        let run = batch.command(&[]).env("OUT", &sign).stdout(Stdio::piped()).spawn().unwrap();
+        eventually("the agent has begun", || sign.exists());
+        for signal in signals {
+            kill(Pid::from_raw(i32::try_from(run.id()).unwrap()), *signal).unwrap();
+        }
+        Run::of(run);
+        std::fs::remove_file(&sign).unwrap();
+    }
+    std::fs::write(batch.outside("agent.sh"), "exit 1").unwrap();
+    let next = batch.run(&[]);
+    assert_eq!((next.issues("recovered"), next.issues("claimed")), (vec!["bd-1"], vec!["bd-1"]), "{next:?}");
 }

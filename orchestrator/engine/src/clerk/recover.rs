@@ -3,7 +3,7 @@
 use mala_core::{AgentId, IssueId, RunId};
 
 use super::{Cause, Clerk, Given};
-use crate::ports::{Abandoned, Attempt, Detail, Judgement, PortError};
+use crate::ports::{Abandoned, Attempt, Detail, Interruption, Judgement, PortError};
 use crate::salvage;
 use crate::{State, Step};
 
@@ -39,7 +39,7 @@ impl Clerk {
     }
 
     fn recover_one(&self, abandoned: Abandoned) -> Result<Recovered, PortError> {
-        let Abandoned { attempt, state, saved_ref } = abandoned;
+        let Abandoned { attempt, state, saved_ref, interruption } = abandoned;
         self.launcher.reap(&attempt)?;
         let (issue, agent) = (attempt.issue.clone(), attempt.agent.clone());
         let recovered = |outcome: String| Recovered { issue, agent, outcome };
@@ -54,7 +54,11 @@ impl Clerk {
         };
         let is_accepted = judgement.accepted;
         let from = if is_accepted { self.bring_to_gate(&attempt, state)? } else { state };
-        let cut_off = Given::cut_off(attempt, from, "its run was killed", Cause::Killed);
+        let (reason, cause) = match interruption {
+            Some(Interruption::Stopped) => ("the run was stopped", Cause::Stopped),
+            Some(Interruption::Killed) | None => ("its run was killed", Cause::Killed),
+        };
+        let cut_off = Given::cut_off(attempt, from, reason, cause);
         let given = Given { judgement, saved_before: saved_ref, ..cut_off };
         if is_accepted {
             self.accept(&given)?;
