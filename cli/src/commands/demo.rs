@@ -5,6 +5,8 @@ use std::time::Instant;
 use std::{env, fs};
 
 use clap::Args;
+use mala_core::Scope;
+use mala_gate::{Repo, hooks};
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -88,6 +90,8 @@ impl Demo {
                     .hint("check git: mala doctor"));
             }
         }
+        // As `mala init` would do it.
+        hooks::install(&Repo::new(Scope::discover(&self.folder)?))?;
         Ok(())
     }
 

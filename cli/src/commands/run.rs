@@ -6,6 +6,7 @@ use mala_engine::{Plan, Recovers, Summary};
 
 use crate::context::Context;
 use crate::error::{CliError, Code, REFUSED};
+use crate::run::report::write_blocked;
 use crate::run::{self, Wish};
 use crate::typed::duration;
 use crate::ui::{DIM, TITLE, YELLOW, plain, short, table};
@@ -15,6 +16,9 @@ use crate::ui::{DIM, TITLE, YELLOW, plain, short, table};
 /// Every issue ends in a commit that the gate has accepted, or in a note that lets the next attempt start where this
 /// one stopped. Ctrl-C once judges what is there and hands over the rest; twice is faster; three times is now. Nothing is
 /// lost in each case, nor if mala is killed: the next start makes it good.
+///
+/// Exit codes: 0 if every issue that was begun is done, or if nothing was ready; 1 if an issue was handed over or left, or if
+/// a run is under way already; 2 for wrong usage or settings; 3 if mala itself failed.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   mala run
@@ -120,5 +124,6 @@ fn write_plan(out: &mut dyn Write, plan: &Plan) -> std::io::Result<()> {
         let (first, second, file) = (&collision.first, &collision.second, &collision.file);
         writeln!(out, "{YELLOW}not together{YELLOW:#}: {first} and {second}, because of `{file}`")?;
     }
+    write_blocked(out, &plan.blocked)?;
     plan.warnings.iter().try_for_each(|text| writeln!(out, "{YELLOW}warning{YELLOW:#}: {}", plain(text)))
 }

@@ -14,8 +14,8 @@ use mala_engine::ports::{
 use mala_engine::{Keeping, State};
 use mala_gate::Oid;
 use mala_store::{
-    End, Event, EventFilter, EventKind, Extent, IssueError, JournalError, NewAttempt, Next, Outcome, Party,
-    Progress, Request, Store, StoreError, Tracker, process,
+    End, Event, EventFilter, EventKind, Extent, IssueError, IssueFilter, JournalError, NewAttempt, Next,
+    Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, Tracker, process,
 };
 use serde_json::{Value, json};
 
@@ -109,6 +109,14 @@ impl Ledger for StoreLedger {
             .count();
         let next = attempts.iter().map(|attempt| attempt.number).max().unwrap_or(0) + 1;
         Ok(Tries { ended: u32::try_from(ended)?, next })
+    }
+
+    fn blocked(&self) -> Result<Vec<IssueId>, PortError> {
+        if self.keeping == Keeping::Tracker {
+            return Ok(Vec::new());
+        }
+        let filter = IssueFilter { status: Some(BLOCKED.to_owned()), ..IssueFilter::default() };
+        Ok(self.store()?.issues(&filter)?.into_iter().map(|issue| issue.id).collect())
     }
 
     fn unblock(&self, issue: &IssueId) -> Result<(), PortError> {
@@ -290,7 +298,8 @@ impl Ledger for StoreLedger {
 
     fn contention(&self, since: Timestamp) -> Result<Contention, PortError> {
         let mut store = self.store()?;
-        let events = store.events(&EventFilter { since: Some(since), ..EventFilter::default() })?;
+        let mut events = store.events(&EventFilter { since: Some(since), ..EventFilter::default() })?;
+        events.retain(|event| event.agent.as_ref().is_none_or(|agent| !agent.starts_with(SELF_TEST)));
         let count = |kinds: &[EventKind]| {
             let is = |kind: &str| kinds.iter().any(|known| known.as_str() == kind);
             u64::try_from(events.iter().filter(|event| is(&event.kind)).count()).unwrap_or(u64::MAX)

@@ -8,7 +8,7 @@ mod parking;
 mod profiles;
 mod prompts;
 mod pulse;
-mod report;
+pub(crate) mod report;
 mod self_test;
 pub(crate) mod source;
 mod trace;

@@ -17,7 +17,7 @@ use mala_agents::probe::{Understood, call, understand};
 use mala_agents::{Client, start::Profile};
 use mala_core::{AgentId, Key, Mode, Target, Want};
 use mala_engine::ports::PortError;
-use mala_store::{Outcome, Party, Request, Store, process};
+use mala_store::{Outcome, Party, Request, SELF_TEST, Store, process};
 use thiserror::Error;
 
 use super::launcher::ExecLauncher;
@@ -81,8 +81,8 @@ impl<'a> Stage<'a> {
         let name = format!(".mala-self-test-{pid}");
         let stage = Self {
             launcher,
-            holder: AgentId::new(format!("self-test-holder-{pid}"))?,
-            writer: AgentId::new(format!("self-test-{pid}"))?,
+            holder: AgentId::new(format!("{SELF_TEST}holder-{pid}"))?,
+            writer: AgentId::new(format!("{SELF_TEST}{pid}"))?,
             held: root.join(&name),
             free: root.join(format!("{name}-free")),
         };

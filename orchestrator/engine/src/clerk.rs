@@ -175,13 +175,13 @@ impl Clerk {
         Ok(Some(Continuation { agent: left.agent, session: left.session, saved, is_in_place: false }))
     }
 
-    fn wants(&self, files: &BTreeSet<RepoPath>) -> Vec<Want> {
+    pub(crate) fn wants<'a>(&self, files: impl IntoIterator<Item = &'a RepoPath>) -> Vec<Want> {
         let want = |path: &RepoPath| Want {
             target: Target::File(self.repo.key(path)),
             aliases: Vec::new(),
             mode: Mode::Exclusive,
         };
-        files.iter().map(want).collect()
+        files.into_iter().map(want).collect()
     }
 
     /// What is written on the issue by others than its agents' runs.

@@ -389,6 +389,9 @@ impl Dispatcher {
             run: self.run.clone(),
             started_at: self.started_at,
             ended_at: Timestamp::now(),
+            recovered: Vec::new(),
+            not_accepted: Vec::new(),
+            blocked: Vec::new(),
             stopped: (self.stopping != Stopping::No).then(|| self.stopping.reason().to_owned()),
             left: std::mem::take(&mut self.left)
                 .into_iter()

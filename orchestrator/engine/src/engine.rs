@@ -9,6 +9,7 @@ use mala_gate::Repo;
 use mala_issues::IssueSource;
 use serde_json::json;
 
+use crate::caution;
 use crate::clerk::Clerk;
 use crate::dispatch::Dispatcher;
 use crate::error::EngineError;
@@ -71,19 +72,27 @@ impl Engine {
         let before = Before::record(&clerk.repo, &run).map_err(EngineError::Before)?;
         let now = Timestamp::now();
         reporter.report(now, &Event::RunStarted { run: run.clone(), max_agents: options.max_agents });
-        for one in recovered {
-            let event = Event::Recovered { issue: one.issue, agent: one.agent, outcome: one.outcome };
-            reporter.report(now, &event);
+        for one in &recovered {
+            reporter.report(now, &Event::Recovered(one.clone()));
         }
+        for text in caution::cautions(&clerk) {
+            reporter.report(now, &Event::Warning { text });
+        }
+        let is_for_all = options.issues.is_empty();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(EngineError::Runtime)?;
         let dispatcher = Dispatcher::new(clerk.clone(), options, run.clone(), reporter);
-        let (summary, mut reporter, is_left_open) = runtime.block_on(dispatcher.run())?;
+        let (mut summary, mut reporter, is_left_open) = runtime.block_on(dispatcher.run())?;
         // Whoever still waits for a blocking call does not keep the run from ending.
         runtime.shutdown_background();
         clerk.launcher.sweep();
+        summary.add_recovered(recovered);
+        if is_for_all {
+            // What waits for a person is worth a word, and not worth a failure.
+            summary.blocked = clerk.ledger.blocked().unwrap_or_default();
+        }
         if !is_left_open {
             clerk.ledger.end_run(&run, &json!(summary)).map_err(port("end the run"))?;
             before.forget(&clerk.repo).map_err(EngineError::Before)?;

@@ -4,7 +4,7 @@ use mala_core::{AgentId, IssueId, RunId, Timestamp};
 use serde::Serialize;
 
 use crate::ports::{FailedCheck, Held};
-use crate::summary::Summary;
+use crate::summary::{Recovered, Summary};
 
 /// One thing that happened. Field names are a contract: they are what `mala run --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -15,11 +15,7 @@ pub enum Event {
         max_agents: usize,
     },
     /// What a run that was killed had left behind.
-    Recovered {
-        issue: IssueId,
-        agent: AgentId,
-        outcome: String,
-    },
+    Recovered(Recovered),
     Claimed {
         issue: IssueId,
         title: String,
@@ -118,6 +114,8 @@ pub enum Event {
         agent: AgentId,
         reason: String,
         saved_ref: Option<String>,
+        /// What was saved there and taken out of the checkout.
+        files: Vec<String>,
         is_blocked: bool,
     },
     /// Nothing is ready; the tracker is asked again from time to time.

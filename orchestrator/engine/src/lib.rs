@@ -17,6 +17,7 @@
 //!
 //! The store, the sandbox, the gate's rules and the screen are behind [`ports`]; nothing here prints or reads settings.
 
+mod caution;
 mod clerk;
 mod dispatch;
 mod engine;
@@ -45,4 +46,4 @@ pub use limits::Limits;
 pub use options::{Keeping, Options, Profiles, Prompts};
 pub use plan::{Collision, Plan, Planned, Recovers};
 pub use state::{State, Step};
-pub use summary::{AttemptResult, AttemptSummary, Left, Summary};
+pub use summary::{AttemptResult, AttemptSummary, Left, NotAccepted, Recovered, Summary};

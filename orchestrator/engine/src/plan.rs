@@ -3,6 +3,7 @@
 use mala_core::{AgentId, IssueId, Priority};
 use serde::Serialize;
 
+use crate::caution::{cautions, missing_hooks};
 use crate::dispatch::find;
 use crate::engine::{Engine, check_issues, check_profiles};
 use crate::error::EngineError;
@@ -20,6 +21,8 @@ pub struct Plan {
     pub issues: Vec<Planned>,
     /// Pairs that would not run at the same time, because both mean to touch a file.
     pub collisions: Vec<Collision>,
+    /// Issues that wait for a person; empty if the run would be for other issues only.
+    pub blocked: Vec<IssueId>,
     pub warnings: Vec<String>,
 }
 
@@ -70,7 +73,16 @@ impl Engine {
         });
         let issues = order.iter().map(|candidate| self.planned(candidate)).collect::<Result<_, _>>()?;
         let recovers = self.recovers()?;
-        Ok(Plan { recovers, issues, collisions: collisions.collect(), warnings: found.problems })
+        let mut warnings = found.problems;
+        if recovers.is_empty() {
+            warnings.extend(cautions(clerk));
+        } else {
+            // What a killed run left uncommitted is put away before anybody begins, so it is nothing to warn of.
+            warnings.extend(missing_hooks(clerk));
+        }
+        let blocked =
+            if options.issues.is_empty() { clerk.ledger.blocked().map_err(look)? } else { Vec::new() };
+        Ok(Plan { recovers, issues, collisions: collisions.collect(), blocked, warnings })
     }
 
     fn recovers(&self) -> Result<Vec<Recovers>, EngineError> {

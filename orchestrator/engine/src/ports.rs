@@ -193,6 +193,9 @@ pub trait Ledger: Send + Sync {
     /// What was tried at the issue so far, over all runs.
     fn tries(&self, issue: &IssueId) -> Result<Tries, PortError>;
 
+    /// Issues that were left to a person, as far as the ledger itself keeps issues.
+    fn blocked(&self) -> Result<Vec<IssueId>, PortError>;
+
     /// Somebody asks for an issue that was left to a person: it is open again. Anything else stays as it is.
     fn unblock(&self, issue: &IssueId) -> Result<(), PortError>;
 

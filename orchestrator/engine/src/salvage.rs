@@ -58,8 +58,13 @@ impl SavedRef {
 
     /// What to type, at the top of the checkout, to get the work back.
     pub fn apply_command(&self) -> String {
-        format!("git show --format= --binary {} | git apply", self.name)
+        apply_command(&self.name)
     }
+}
+
+/// What to type, at the top of the checkout, to get the work back that a ref holds.
+pub fn apply_command(name: &str) -> String {
+    format!("git show --format= --binary {name} | git apply")
 }
 
 impl fmt::Display for SavedRef {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mala_core::{AgentId, IssueId, RunId, Timestamp};
 use serde::{Serialize, Serializer};
 
-use crate::ports::Contention;
+use crate::ports::{Attempt, Contention};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
@@ -14,14 +14,43 @@ pub struct Summary {
     pub ended_at: Timestamp,
     /// Why it ended before its work was done, if it did.
     pub stopped: Option<String>,
+    /// What an earlier run that was killed had left, made good at the start.
+    pub recovered: Vec<Recovered>,
     /// Every attempt that ended, in that order.
     pub attempts: Vec<AttemptSummary>,
     /// Issues that were not begun, and why.
     pub left: Vec<Left>,
+    /// Commits of attempts that the gate did not accept. They are still on the branch, whatever became of their issue.
+    pub not_accepted: Vec<NotAccepted>,
+    /// Issues that wait for a person, of this run and of others; empty if the run was for other issues only.
+    pub blocked: Vec<IssueId>,
     /// In dollars; nothing if no client said.
     pub cost: Option<f64>,
     pub tokens: u64,
     pub contention: Contention,
+}
+
+/// What became of an attempt whose run was killed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Recovered {
+    pub issue: IssueId,
+    pub agent: AgentId,
+    pub attempt: u32,
+    pub outcome: String,
+    pub saved_ref: Option<String>,
+    /// What was saved there and taken out of the checkout.
+    pub files: Vec<String>,
+    /// Its commits, if the gate did not accept them.
+    pub not_accepted: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NotAccepted {
+    pub issue: IssueId,
+    pub attempt: u32,
+    pub commit: String,
+    /// What to type to take it back.
+    pub undo: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,6 +64,8 @@ pub struct AttemptSummary {
     pub outcome: Option<String>,
     pub reason: Option<String>,
     pub saved_ref: Option<String>,
+    /// What was saved there and taken out of the checkout.
+    pub files: Vec<String>,
     /// Times the gate was asked.
     pub gates: u32,
     #[serde(serialize_with = "seconds", rename = "seconds")]
@@ -57,7 +88,39 @@ pub struct Left {
     pub why: String,
 }
 
+impl Recovered {
+    /// With nothing saved and nothing committed.
+    pub(crate) fn new(attempt: &Attempt, outcome: String) -> Self {
+        Self {
+            issue: attempt.issue.clone(),
+            agent: attempt.agent.clone(),
+            attempt: attempt.number,
+            outcome,
+            saved_ref: None,
+            files: Vec::new(),
+            not_accepted: Vec::new(),
+        }
+    }
+}
+
 impl Summary {
+    /// Adds what was made good at the start, and what of all that stays on the branch without having been accepted.
+    pub(crate) fn add_recovered(&mut self, recovered: Vec<Recovered>) {
+        self.recovered = recovered;
+        let earlier = self.recovered.iter().map(|it| (&it.issue, it.attempt, &it.not_accepted));
+        let failed = self.attempts.iter().filter(|it| it.result != AttemptResult::Done);
+        let failed = failed.map(|it| (&it.issue, it.attempt, &it.commits));
+        let all = earlier.chain(failed).flat_map(|(issue, attempt, commits)| {
+            commits.iter().map(move |commit| NotAccepted {
+                issue: issue.clone(),
+                attempt,
+                commit: commit.clone(),
+                undo: format!("git revert {commit}"),
+            })
+        });
+        self.not_accepted = all.collect();
+    }
+
     /// True if every issue that was touched is done and nothing was left.
     pub fn is_all_done(&self) -> bool {
         let is_done = |issue: &IssueId| {

@@ -22,6 +22,7 @@ fn the_demo_shows_what_it_promises_and_leaves_nothing_running() {
     ] {
         assert!(demo.out.contains(part), "`{part}` is missing: {}", demo.out);
     }
+    assert!(!demo.err.contains("warning"), "{}", demo.err);
     for issue in 1..=5 {
         assert!(demo.out.contains(&format!("demo-{issue}  done: ")), "{}", demo.out);
     }

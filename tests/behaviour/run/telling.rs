@@ -9,6 +9,8 @@ use nix::unistd::Pid;
 use super::{Batch, Run};
 use crate::cli::{Answer, done};
 
+const GOOD: &str = "echo work > $id.txt; tested && commit done";
+
 #[test]
 fn the_status_names_the_profile_and_the_process_of_an_agent() {
     let batch = Batch::new("touch $OUT; while [ -e $OUT ]; do sleep 0.02; done");
@@ -28,6 +30,61 @@ fn the_status_names_the_profile_and_the_process_of_an_agent() {
 }
 
 #[test]
+fn uncommitted_files_and_missing_hooks_are_warned_about_at_the_start() {
+    let batch = Batch::new(GOOD);
+    batch.issue("bd-1", &[]);
+    batch.world.write("base.txt", "a person's\n");
+    batch.world.write("new.txt", "nobody commits it by accident\n");
+    let files = "uncommitted changes that nobody holds: base.txt";
+    for args in [&["--dry-run"][..], &[]] {
+        let answer = batch.text(args);
+        assert_eq!(answer.code, 0, "{answer:?}");
+        let told = if args.is_empty() { &answer.err } else { &answer.out };
+        assert!(told.contains(files) && !told.contains("new.txt"), "{answer:?}");
+        assert!(told.contains("hooks") && told.contains("mala init"), "{answer:?}");
+    }
+    done(&batch.world, "init --yes");
+    done(&batch.world, "lock acquire base.txt --agent person");
+    let answer = batch.text(&["--dry-run"]);
+    assert!(!answer.out.contains("mala init") && !answer.out.contains("base.txt"), "{answer:?}");
+}
+
+#[test]
+fn commits_that_were_not_accepted_are_listed_with_the_way_to_undo_them() {
+    let script =
+        "echo $attempt > $id.txt; case $attempt in 1) commit untested;; *) tested && commit done;; esac";
+    let batch = Batch::with(script, "[run]\ngate_attempts = 0");
+    batch.issue("bd-1", &[]);
+    let answer = batch.text(&[]);
+    let bad = batch.world.git(&["rev-parse", "HEAD~1"]);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(answer.out.contains(&format!("git revert {}", &bad[..10])), "{bad}: {answer:?}");
+    let batch = Batch::with(script, "[run]\ngate_attempts = 0\nattempts = 1");
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    let bad = batch.world.git(&["rev-parse", "HEAD"]);
+    let listed = &run.summary()["not_accepted"];
+    assert_eq!(listed[0]["commit"], bad, "{run:?}");
+    assert_eq!((&listed[0]["issue"], &listed[0]["attempt"]), (&"bd-1".into(), &1.into()));
+    assert_eq!(listed[0]["undo"], format!("git revert {bad}"));
+}
+
+#[test]
+fn blocked_issues_are_counted_and_named_with_what_to_do() {
+    let batch = Batch::with("exit 1", "[run]\nattempts = 1");
+    batch.issue("bd-1", &[]);
+    let first = batch.text(&[]);
+    assert!(first.out.contains("0 done, 0 handed over, 1 blocked"), "{first:?}");
+    for args in [&[][..], &["--dry-run"]] {
+        let next = batch.text(args);
+        assert_eq!(next.code, 0, "{next:?}");
+        for part in ["1 issue is blocked: bd-1", "mala issue show bd-1", "mala run --issue bd-1"] {
+            assert!(next.out.contains(part), "`{part}` is missing: {next:?}");
+        }
+    }
+}
+
+#[test]
 fn an_issue_that_another_worktree_works_on_is_left_with_a_sentence() {
     let batch = Batch::new(
         "touch $OUT; while [ -e $OUT ]; do sleep 0.02; done; echo work > $id.txt; tested && commit done",
@@ -42,4 +99,14 @@ fn an_issue_that_another_worktree_works_on_is_left_with_a_sentence() {
     assert_eq!(second.summary()["left"][0]["why"], "`script-bd-1-1` is working on `bd-1`", "{second:?}");
     std::fs::remove_file(&sign).unwrap();
     assert_eq!(Run::of(first).code, 0);
+}
+
+#[test]
+fn what_a_run_does_to_prove_that_it_protects_counts_as_nobodys_lock() {
+    let batch = Batch::new(GOOD);
+    let idle = batch.run(&[]);
+    let contention = &idle.summary()["contention"];
+    assert_eq!((&contention["lock_tries"], &contention["refusals"]), (&0.into(), &0.into()), "{idle:?}");
+    let health = done(&batch.world, "status --json").json()["health"].clone();
+    assert_eq!((&health["lock_tries"], &health["lock_waits"]), (&0.into(), &0.into()), "{health}");
 }

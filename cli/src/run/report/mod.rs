@@ -16,7 +16,7 @@ use serde::Serialize;
 
 pub(crate) use live::{Live, Pulse};
 pub(crate) use plain::Plain;
-pub(crate) use summary::write_summary;
+pub(crate) use summary::{write_blocked, write_summary};
 
 use crate::ui::Ui;
 

@@ -11,7 +11,8 @@ pub(crate) struct Plain(pub(crate) Ui);
 
 impl Reporter for Plain {
     fn report(&mut self, _at: Timestamp, event: &Event) {
-        let mut out = self.0.out();
+        // Warnings are remarks; what happens is the answer.
+        let mut out = if matches!(event, Event::Warning { .. }) { self.0.err() } else { self.0.out() };
         for line in words::lines(event) {
             put(&mut *out, &line);
         }

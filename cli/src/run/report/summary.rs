@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use mala_core::IssueId;
-use mala_engine::{AttemptResult, AttemptSummary, Summary};
+use mala_engine::{AttemptResult, AttemptSummary, NotAccepted, Summary};
 
-use super::words::short;
-use crate::ui::{BOLD, GREEN, RED, plain, span, table};
+use super::words::{short, way_back};
+use crate::ui::{BOLD, GREEN, RED, YELLOW, plain, span, table};
+
+/// Issues that are named at most.
+const NAMED_ISSUES: usize = 5;
 
 pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     let took = span(summary.ended_at.since(summary.started_at));
@@ -19,11 +22,18 @@ pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Resul
     for left in &summary.left {
         writeln!(out, "  {}  left: {}", left.issue, plain(&left.why))?;
     }
+    write_way_back(out, summary)?;
+    write_not_accepted(out, summary)?;
     let done = issues(summary, |result| result == AttemptResult::Done);
     let failed = issues(summary, |result| result != AttemptResult::Done);
-    let over = failed.difference(&done).count();
+    let blocked = issues(summary, |result| result == AttemptResult::Blocked);
+    let (blocked, failed_all) = (blocked.difference(&done).count(), failed.difference(&done).count());
+    let over = failed_all - blocked;
     let style = if over == 0 { GREEN } else { RED };
     write!(out, "{GREEN}{} done{GREEN:#}, {style}{over} handed over{style:#}", done.len())?;
+    if blocked > 0 {
+        write!(out, ", {RED}{blocked} blocked{RED:#}")?;
+    }
     let on_the_way = failed.intersection(&done).count();
     if on_the_way > 0 {
         write!(out, ", {on_the_way} at a later attempt")?;
@@ -39,9 +49,61 @@ pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Resul
     }
     writeln!(out)?;
     if let Some(why) = &summary.stopped {
-        writeln!(out, "stopped, because {}; go on where it stopped: mala run --resume", plain(why))?;
+        writeln!(out, "{}; go on where it stopped: mala run --resume", plain(why))?;
     }
+    write_blocked(out, &summary.blocked)?;
     write_contention(out, summary)
+}
+
+/// What was taken out of the checkout and that no later attempt has made good.
+fn write_way_back(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    let is_done_later = |issue: &IssueId, attempt: u32| {
+        let is_later = |it: &&AttemptSummary| it.issue == *issue && it.attempt > attempt;
+        summary.attempts.iter().filter(is_later).any(|it| it.result == AttemptResult::Done)
+    };
+    let earlier = summary.recovered.iter().map(|it| (&it.issue, it.attempt, &it.saved_ref, &it.files));
+    let now = summary.attempts.iter().map(|it| (&it.issue, it.attempt, &it.saved_ref, &it.files));
+    for (issue, attempt, saved_ref, files) in earlier.chain(now) {
+        if let Some(line) = way_back(saved_ref.as_deref(), files).filter(|_| !is_done_later(issue, attempt)) {
+            writeln!(out, "  {issue}  {}", line.trim_start())?;
+        }
+    }
+    Ok(())
+}
+
+/// Commits that stay on the branch although the gate did not accept them; the newest first, as they have to be undone.
+fn write_not_accepted(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    let mut listed: Vec<(&IssueId, u32)> = Vec::new();
+    for NotAccepted { issue, attempt, .. } in &summary.not_accepted {
+        if !listed.contains(&(issue, *attempt)) {
+            listed.push((issue, *attempt));
+        }
+    }
+    for (issue, attempt) in listed {
+        let its = summary.not_accepted.iter().rev().filter(|it| it.issue == *issue && it.attempt == attempt);
+        let commits: Vec<String> = its.map(|it| short(&it.commit)).collect();
+        let what = if commits.len() == 1 { "a commit" } else { "commits" };
+        writeln!(
+            out,
+            "  {issue}  {YELLOW}not accepted, and still on the branch{YELLOW:#}: {what} of attempt {attempt}, to undo: git revert {}",
+            commits.join(" ")
+        )?;
+    }
+    Ok(())
+}
+
+/// Issues that nobody works on before a person has looked at them.
+pub(crate) fn write_blocked(out: &mut dyn Write, blocked: &[IssueId]) -> io::Result<()> {
+    let Some(first) = blocked.first() else { return Ok(()) };
+    let named: Vec<&str> = blocked.iter().take(NAMED_ISSUES).map(IssueId::as_str).collect();
+    let rest = if blocked.len() > named.len() { ", ..." } else { "" };
+    let number = u64::try_from(blocked.len()).unwrap_or(u64::MAX);
+    writeln!(
+        out,
+        "{YELLOW}{} blocked{YELLOW:#}: {}{rest}; see why: mala issue show {first}; try once more: mala run --issue {first}",
+        count(number, "issue is", "issues are"),
+        named.join(", ")
+    )
 }
 
 /// The issues that have an attempt with such a result.

@@ -1,10 +1,14 @@
 //! Events in words.
 
 use mala_core::Timestamp;
-use mala_engine::Event;
 use mala_engine::ports::Held;
+use mala_engine::salvage::apply_command;
+use mala_engine::{Event, Recovered};
 
 use crate::ui::{BOLD, DIM, GREEN, RED, YELLOW, plain, span};
+
+/// Files that are named at most.
+const NAMED_FILES: usize = 5;
 
 /// The lines that an event is worth, none for what would only be noise in a file.
 pub(super) fn lines(event: &Event) -> Vec<String> {
@@ -12,8 +16,9 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
         Event::RunStarted { run, max_agents } => {
             vec![format!("{BOLD}run {run}{BOLD:#}, up to {max_agents} agents")]
         }
-        Event::Recovered { issue, agent, outcome } => {
-            vec![line(issue, &format!("left by a run that was killed (`{agent}`): {}", plain(outcome)))]
+        Event::Recovered(Recovered { issue, agent, outcome, saved_ref, files, .. }) => {
+            let first = format!("left by a run that was killed (`{agent}`): {}", plain(outcome));
+            std::iter::once(line(issue, &first)).chain(way_back(saved_ref.as_deref(), files)).collect()
         }
         Event::Claimed { issue, title, profile, attempt, .. } => {
             vec![line(issue, &format!("{BOLD}{}{BOLD:#} (attempt {attempt}, {profile})", plain(title)))]
@@ -63,11 +68,12 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             };
             vec![line(issue, &format!("{GREEN}done{GREEN:#}: {what}"))]
         }
-        Event::HandedOver { issue, reason, saved_ref, is_blocked, .. } => {
+        Event::HandedOver { issue, reason, saved_ref, files, is_blocked, .. } => {
             let what = if *is_blocked { "blocked" } else { "handed over" };
             let saved =
                 saved_ref.as_ref().map(|saved| format!("; work saved to {saved}")).unwrap_or_default();
-            vec![line(issue, &format!("{RED}{what}{RED:#}: {}{saved}", plain(reason)))]
+            let first = format!("{RED}{what}{RED:#}: {}{saved}", plain(reason));
+            std::iter::once(line(issue, &first)).chain(way_back(saved_ref.as_deref(), files)).collect()
         }
         Event::Waiting { for_what } => vec![format!("{DIM}waiting for {for_what}{DIM:#}")],
         Event::Warning { text } => vec![format!("{YELLOW}warning{YELLOW:#}: {}", plain(text))],
@@ -84,6 +90,17 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
 pub(super) fn files(held: &[Held]) -> String {
     let files = held.iter().map(|held| format!("`{}` (held by `{}`)", plain(&held.file), held.by));
     files.collect::<Vec<_>>().join(", ")
+}
+
+/// Which files were taken out of the checkout, and how they come back.
+pub(super) fn way_back(saved_ref: Option<&str>, files: &[String]) -> Option<String> {
+    let command = apply_command(saved_ref.filter(|_| !files.is_empty())?);
+    let named: Vec<String> = files.iter().take(NAMED_FILES).map(plain).collect();
+    let more = files.len() - named.len();
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let them = if files.len() == 1 { "it" } else { "them" };
+    let named = named.join(", ");
+    Some(format!("    {named}{rest}: taken out of the checkout, to get {them} back: {command}"))
 }
 
 fn line(issue: &mala_core::IssueId, text: &str) -> String {

@@ -81,6 +81,8 @@ impl Given {
 #[derive(Debug, Clone)]
 pub(crate) struct Handed {
     pub(crate) saved_ref: Option<String>,
+    /// What was saved there and taken out of the checkout.
+    pub(crate) files: Vec<String>,
     pub(crate) is_blocked: bool,
 }
 
@@ -89,6 +91,13 @@ struct Salvaged {
     files: Vec<RepoPath>,
     saved: Option<SavedRef>,
     not_saved: Option<String>,
+}
+
+impl Salvaged {
+    fn handed(self, is_blocked: bool) -> Handed {
+        let files = self.files.iter().filter(|_| self.saved.is_some()).map(RepoPath::to_text).collect();
+        Handed { saved_ref: self.saved.map(|saved| saved.name), files, is_blocked }
+    }
 }
 
 impl Clerk {
@@ -111,10 +120,10 @@ impl Clerk {
             )
         });
         self.tell_tracker(attempt, note.as_deref(), &Ending::Done { reason: reason.clone() })?;
-        let saved_ref = salvaged.saved.map(|saved| saved.name);
-        let finish = finish(given, Ending::Done { reason }, note, saved_ref.clone());
+        let handed = salvaged.handed(false);
+        let finish = finish(given, Ending::Done { reason }, note, handed.saved_ref.clone());
         self.ledger.finish(attempt, &finish)?;
-        Ok(Handed { saved_ref, is_blocked: false })
+        Ok(handed)
     }
 
     /// The attempt has failed: its work is saved, its issue gets a note and goes back.
@@ -140,9 +149,9 @@ impl Clerk {
         let reason = given.reason.clone();
         let ending = if is_blocked { Ending::Blocked { reason } } else { Ending::HandedOver { reason } };
         self.tell_tracker(attempt, Some(&note), &ending)?;
-        let saved_ref = salvaged.saved.map(|saved| saved.name);
-        self.ledger.finish(attempt, &finish(given, ending, Some(note), saved_ref.clone()))?;
-        Ok(Handed { saved_ref, is_blocked })
+        let handed = salvaged.handed(is_blocked);
+        self.ledger.finish(attempt, &finish(given, ending, Some(note), handed.saved_ref.clone()))?;
+        Ok(handed)
     }
 
     /// Saves and restores the agent's files. Somebody may kill the gits that do it, so it is tried more than once: what stays

@@ -1,19 +1,12 @@
 //! What a run that was killed has left behind, made good.
 
-use mala_core::{AgentId, IssueId, RunId};
+use mala_core::RunId;
 
 use super::{Cause, Clerk, Given};
 use crate::ports::{Abandoned, Attempt, Detail, Interruption, Judgement, PortError};
 use crate::salvage;
+use crate::summary::Recovered;
 use crate::{State, Step};
-
-/// What became of one abandoned attempt.
-#[derive(Debug, Clone)]
-pub(crate) struct Recovered {
-    pub(crate) issue: IssueId,
-    pub(crate) agent: AgentId,
-    pub(crate) outcome: String,
-}
 
 impl Clerk {
     /// Ends every attempt of runs that are gone: nothing of theirs runs any more, work that passes the gate counts, other
@@ -24,12 +17,12 @@ impl Clerk {
         let mut keep = vec![run.clone()];
         let mut recovered = Vec::new();
         for one in self.ledger.abandoned()? {
-            let Attempt { run, issue, agent, .. } = one.attempt.clone();
+            let attempt = one.attempt.clone();
             recovered.push(self.recover_one(one).unwrap_or_else(|error| {
-                keep.push(run);
+                keep.push(attempt.run.clone());
                 let causes = std::iter::successors(Some(&*error as &dyn std::error::Error), |it| it.source());
                 let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-                Recovered { issue, agent, outcome: format!("not ended, because that failed: {text}") }
+                Recovered::new(&attempt, format!("not ended, because that failed: {text}"))
             }));
         }
         // Once more: what was reaped just now may have left something, too.
@@ -41,11 +34,9 @@ impl Clerk {
     fn recover_one(&self, abandoned: Abandoned) -> Result<Recovered, PortError> {
         let Abandoned { attempt, state, saved_ref, interruption } = abandoned;
         self.launcher.reap(&attempt)?;
-        let (issue, agent) = (attempt.issue.clone(), attempt.agent.clone());
-        let recovered = |outcome: String| Recovered { issue, agent, outcome };
         if state == State::Claimed && saved_ref.is_none() && self.own_dirty_files(&attempt)?.is_empty() {
             self.put_back(&attempt, "its run ended before the agent began")?;
-            return Ok(recovered("put back".to_owned()));
+            return Ok(Recovered::new(&attempt, "put back".to_owned()));
         }
         // The gate may fail here for reasons of its own; what is certain is that the work must not be lost.
         let judgement = match state {
@@ -58,18 +49,22 @@ impl Clerk {
             Some(Interruption::Stopped) => ("the run was stopped", Cause::Stopped),
             Some(Interruption::Killed) | None => ("its run was killed", Cause::Killed),
         };
-        let cut_off = Given::cut_off(attempt, from, reason, cause);
+        let cut_off = Given::cut_off(attempt.clone(), from, reason, cause);
         let given = Given { judgement, saved_before: saved_ref, ..cut_off };
-        if is_accepted {
-            self.accept(&given)?;
-            return Ok(recovered("done".to_owned()));
-        }
-        let handed = self.hand_over(&given)?;
-        let what = if handed.is_blocked { "blocked" } else { "handed over" };
-        Ok(recovered(match handed.saved_ref {
-            Some(saved) => format!("{what}, work saved to {saved}"),
-            None => what.to_owned(),
-        }))
+        let handed = if is_accepted { self.accept(&given)? } else { self.hand_over(&given)? };
+        let what = match (is_accepted, handed.is_blocked) {
+            (true, _) => "done",
+            (false, true) => "blocked",
+            (false, false) => "handed over",
+        };
+        let outcome = match &handed.saved_ref {
+            Some(saved) if !is_accepted => format!("{what}, work saved to {saved}"),
+            _ => what.to_owned(),
+        };
+        let mut recovered = Recovered::new(&attempt, outcome);
+        recovered.not_accepted = if is_accepted { Vec::new() } else { given.judgement.commits };
+        (recovered.saved_ref, recovered.files) = (handed.saved_ref, handed.files);
+        Ok(recovered)
     }
 
     /// Journals the steps that the run did not come to: nothing is done but through the gate.

@@ -186,10 +186,11 @@ impl Dispatcher {
                 agent,
                 reason: reason.clone(),
                 saved_ref: handed.saved_ref.clone(),
+                files: handed.files.clone(),
                 is_blocked: handed.is_blocked,
             },
         };
-        self.attempts.push(summary_of(&job, result, reason, handed.saved_ref.clone()));
+        self.attempts.push(summary_of(&job, result, reason, handed));
         self.tell(&event);
         match result {
             AttemptResult::Done => self.queue.settle(id, true),
@@ -218,12 +219,7 @@ impl Dispatcher {
     }
 }
 
-fn summary_of(
-    job: &Job,
-    result: AttemptResult,
-    reason: Option<String>,
-    saved_ref: Option<String>,
-) -> AttemptSummary {
+fn summary_of(job: &Job, result: AttemptResult, reason: Option<String>, handed: &Handed) -> AttemptSummary {
     AttemptSummary {
         issue: job.issue.id.clone(),
         title: job.issue.title.clone(),
@@ -233,7 +229,8 @@ fn summary_of(
         commits: job.judgement.commits.clone(),
         outcome: job.judgement.outcome.clone(),
         reason,
-        saved_ref,
+        saved_ref: handed.saved_ref.clone(),
+        files: handed.files.clone(),
         gates: job.gates,
         took: Timestamp::now().since(job.started),
         cost: job.meter.usage().cost,
