@@ -279,7 +279,9 @@ impl<'a> Picture<'a> {
             writeln!(out, "{YELLOW}warning{YELLOW:#}: {warning}")?;
         }
         let Health { lock_tries, lock_waits, .. } = self.status.health;
-        writeln!(out, "{DIM}last 24 h: {lock_tries} locks asked for, {lock_waits} waits{DIM:#}")
+        let (locks, waits) =
+            (if lock_tries == 1 { "lock" } else { "locks" }, if lock_waits == 1 { "wait" } else { "waits" });
+        writeln!(out, "{DIM}last 24 h: {lock_tries} {locks} asked for, {lock_waits} {waits}{DIM:#}")
     }
 
     fn write_run(&self, out: &mut dyn Write) -> io::Result<()> {

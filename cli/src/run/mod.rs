@@ -142,7 +142,7 @@ fn reporter(context: &Context, scope: &Scope) -> Box<dyn Reporter> {
     let ui = &context.ui;
     let next: Box<dyn Reporter> = if ui.json {
         Box::new(Json(ui.clone()))
-    } else if ui.is_live() {
+    } else if ui.is_live() && Live::is_possible() {
         Box::new(Live::new(ui, pulse::pulse(scope)))
     } else {
         Box::new(Plain(ui.clone()))

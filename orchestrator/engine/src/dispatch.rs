@@ -248,7 +248,8 @@ impl Dispatcher {
             Ok(Claimed::Gone(why)) => self.leave(&id, &why),
             Ok(Claimed::TooOften(times)) => {
                 let limit = self.options.attempts;
-                self.leave(&id, &format!("it was tried {times} times and the limit is {limit}; try it once more: mala run --issue {id}"));
+                let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+                self.leave(&id, &format!("it was tried {times} and the limit is {limit}; try it once more: mala run --issue {id}"));
             }
             Ok(Claimed::FilesHeld(held)) => {
                 self.claiming.remove(&id);

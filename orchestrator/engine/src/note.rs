@@ -40,7 +40,8 @@ pub fn text(handoff: &Handoff<'_>) -> String {
 
 fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
     let Attempt { number, agent, run, .. } = handoff.attempt;
-    writeln!(note, "Attempt {number} by `{agent}` (run {run}) failed: {}.", handoff.reason)?;
+    let end = if handoff.reason.ends_with(['?', '!', '.']) { "" } else { "." };
+    writeln!(note, "Attempt {number} by `{agent}` (run {run}) failed: {}{end}", handoff.reason)?;
     if !handoff.failed.is_empty() {
         writeln!(note, "\nMissing:")?;
         handoff.failed.iter().try_for_each(|check| write_check(note, check))?;
@@ -181,6 +182,13 @@ mod tests {
         Log: /logs/r7/x.log
         "#);
         assert_eq!(note.matches("| line").count(), LAST_LINES);
+    }
+
+    #[test]
+    fn a_question_is_the_end_of_its_sentence() {
+        let attempt = attempt();
+        let note = text(&Handoff { reason: "it needs an answer: What shall I do?", ..bare(&attempt) });
+        assert!(note.ends_with("failed: it needs an answer: What shall I do?\n"), "{note}");
     }
 
     #[test]

@@ -69,8 +69,10 @@ impl Ended {
     pub(crate) fn how(&self) -> String {
         match &self.status {
             Ok(status) => match (status.code(), status.signal()) {
+                // What runs the agent passes a signal on as shells do.
+                (Some(code @ 129..=192), _) => format!("the agent was killed by signal {}", code - 128),
                 (Some(code), _) => format!("the agent ended with code {code}"),
-                (None, Some(signal)) => format!("the agent was ended by signal {signal}"),
+                (None, Some(signal)) => format!("the agent was killed by signal {signal}"),
                 (None, None) => "the agent ended".to_owned(),
             },
             Err(error) => format!("the agent was lost: {error}"),

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{Batch, Run};
-use crate::cli::{Answer, done};
+use crate::cli::{Answer, MALA, done, run};
 
 const GOOD: &str = "echo work > $id.txt; tested && commit done";
 
@@ -69,6 +69,27 @@ fn commits_that_were_not_accepted_are_listed_with_the_way_to_undo_them() {
     assert_eq!(listed[0]["undo"], format!("git revert {bad}"));
 }
 
+/// What appears on a terminal of this kind.
+fn on_terminal(batch: &Batch, term: &str) -> String {
+    let command = format!("MALA_RUN_PROFILE=script {MALA} run");
+    let mut script = batch.world.command("script");
+    script.args(["-q", "-e", "-c", &command, "/dev/null"]).env("TERM", term).stdin(Stdio::null());
+    let answer: Answer = script.output().unwrap().into();
+    assert_eq!(answer.code, 0, "{answer:?}");
+    answer.out
+}
+
+#[test]
+fn a_terminal_without_any_skill_gets_plain_lines() {
+    let batch = Batch::new(GOOD);
+    for term in ["dumb", "xterm"] {
+        batch.issue(term, &[]);
+        let shown = on_terminal(&batch, term);
+        assert!(shown.contains(&format!("{term}  ")) && shown.contains("done"), "{shown}");
+        assert!(shown.contains(&format!("`script-{term}-1` started")), "{term}: {shown}");
+    }
+}
+
 #[test]
 fn blocked_issues_are_counted_and_named_with_what_to_do() {
     let batch = Batch::with("exit 1", "[run]\nattempts = 1");
@@ -82,6 +103,45 @@ fn blocked_issues_are_counted_and_named_with_what_to_do() {
             assert!(next.out.contains(part), "`{part}` is missing: {next:?}");
         }
     }
+}
+
+#[test]
+fn words_fit_what_they_are_about() {
+    let batch = Batch::with(GOOD, "");
+    batch.issue("bd-1", &[]);
+    let one = batch.text(&["--issue", "bd-1"]);
+    assert!(!one.out.contains("closed already") && !one.err.contains("closed already"), "{one:?}");
+
+    let batch = Batch::with("kill -9 $$", "[run]\nattempts = 2");
+    batch.issue("bd-1", &[]);
+    let killed = batch.run(&["--max-issues", "1"]);
+    assert_eq!(killed.all("handed_over")[0]["reason"], "the agent was killed by signal 9", "{killed:?}");
+
+    let batch = Batch::with("exit 1", "[run]\nretry_pause = \"1h\"");
+    batch.issue("bd-1", &[]);
+    let mut paused =
+        batch.command(&[]).env("MALA_RUN_RETRY_PAUSE", "1h").stdout(Stdio::piped()).spawn().unwrap();
+    eventually("it was tried", || batch.notes("bd-1").contains("Attempt 1"));
+    paused.kill().unwrap();
+    paused.wait().unwrap();
+    let plan = batch.text(&["--dry-run"]);
+    assert!(plan.out.contains("bd-1 was tried once"), "{plan:?}");
+}
+
+#[test]
+fn a_stopped_run_says_so_once() {
+    let batch = Batch::new("touch $OUT; while :; do sleep 0.05; done");
+    batch.issue("bd-1", &[]);
+    let sign = batch.outside("sign");
+    let mut command = crate::cli::mala(&batch.world, ["run", "--profile", "script"]);
+    let run = command.env("OUT", &sign).stdout(Stdio::piped()).spawn().unwrap();
+    eventually("the agent has begun", || sign.exists());
+    super::stopping::interrupt(&run);
+    let answer: Answer = run.wait_with_output().unwrap().into();
+    assert!(
+        answer.out.contains("\nthe run was stopped; go on where it stopped: mala run --resume"),
+        "{answer:?}"
+    );
 }
 
 #[test]
@@ -109,4 +169,11 @@ fn what_a_run_does_to_prove_that_it_protects_counts_as_nobodys_lock() {
     assert_eq!((&contention["lock_tries"], &contention["refusals"]), (&0.into(), &0.into()), "{idle:?}");
     let health = done(&batch.world, "status --json").json()["health"].clone();
     assert_eq!((&health["lock_tries"], &health["lock_waits"]), (&0.into(), &0.into()), "{health}");
+}
+
+#[test]
+fn the_help_says_what_the_exit_codes_mean() {
+    let batch = Batch::new("");
+    let help = run(&batch.world, "run --help").out;
+    assert!(help.contains("Exit codes") && help.contains("handed over or left"), "{help}");
 }

@@ -47,6 +47,11 @@ impl Live {
         }
     }
 
+    /// False on a terminal that cannot move its cursor, and where stderr is none: there nothing would be drawn.
+    pub(crate) fn is_possible() -> bool {
+        !MultiProgress::new().is_hidden()
+    }
+
     fn bar(&mut self, issue: &IssueId) -> &ProgressBar {
         let screen = &self.screen;
         let bottom = &self.bottom;
