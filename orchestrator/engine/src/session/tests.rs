@@ -88,7 +88,7 @@ async fn a_session_ends_when_it_is_asked_to_and_is_killed_when_it_does_not() {
     let mut world = start_script("trap '' TERM; echo up; while :; do sleep 0.01; done", None);
     world.signs.recv().await.unwrap();
     world.session.stop(Stop::Ask(Duration::from_millis(50)));
-    assert_eq!(world.end().await.1.how(), "the agent was ended by signal 9");
+    assert_eq!(world.end().await.1.how(), "the agent was killed by signal 9");
 }
 
 #[tokio::test(flavor = "current_thread")]
