@@ -12,6 +12,7 @@ use mala_agents::start::Profile;
 use mala_core::claim::Reading;
 use mala_core::{AgentId, Issue, IssueId, Key, Mode, Owner, RunId, Target, Want};
 use mala_gate::git::Content;
+use mala_gate::rules::IssuePattern;
 use mala_gate::{Repo, RepoPath};
 use mala_issues::{ClaimAnswer as TrackerAnswer, IssueSource};
 
@@ -35,6 +36,8 @@ pub(crate) struct Clerk {
     /// The process that does it.
     pub(crate) owner: Owner,
     pub(crate) keeping: Keeping,
+    /// How a commit message names an issue.
+    pub(crate) mark: IssuePattern,
     /// Attempts before an issue is left to a person.
     pub(crate) attempts: u32,
     /// Attempts that were cut off are gone on with.

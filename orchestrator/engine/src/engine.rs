@@ -50,8 +50,8 @@ impl Engine {
         let Ports { ledger, source, launcher, gate } = ports;
         let (keeping, attempts) = (options.keeping, options.attempts);
         let owner = options.owner.clone();
-        let resumes = options.resume;
-        let clerk = Clerk { ledger, source, launcher, gate, repo, owner, keeping, attempts, resumes };
+        let (resumes, mark) = (options.resume, options.mark.clone());
+        let clerk = Clerk { ledger, source, launcher, gate, repo, owner, keeping, mark, attempts, resumes };
         Self { clerk, options: Arc::new(options) }
     }
 

@@ -94,6 +94,20 @@ fn three_times_is_now_and_the_next_start_makes_it_good() {
 }
 
 #[test]
+fn commits_that_nobody_had_time_to_judge_are_listed_too() {
+    let script =
+        "trap '' TERM; echo work > $id.txt; commit untested; touch $OUT; while :; do sleep 0.05; done";
+    let (batch, run) = begun(script);
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        kill(Pid::from_raw(i32::try_from(run.id()).unwrap()), signal).unwrap();
+    }
+    let run = Run::of(run);
+    let commit = batch.world.git(&["rev-parse", "HEAD"]);
+    assert_eq!(run.summary()["not_accepted"][0]["commit"], commit, "{run:?}");
+    assert!(batch.notes("bd-1").contains(&commit), "{}", batch.notes("bd-1"));
+}
+
+#[test]
 fn stops_of_every_kind_burn_no_attempt() {
     let script = "trap '' TERM; echo half > half.txt; touch $OUT; while :; do sleep 0.05; done";
     let batch = Batch::with(script, "[run]\nattempts = 1");

@@ -14,6 +14,7 @@ use super::Clerk;
 use crate::State;
 use crate::note::{self, Handoff};
 use crate::ports::{Attempt, Ending, Finish, Interruption, Judgement, PortError};
+use crate::range;
 use crate::salvage::{self, SavedRef};
 
 /// How often saving work is tried, and how long to wait in between.
@@ -83,6 +84,8 @@ pub(crate) struct Handed {
     pub(crate) saved_ref: Option<String>,
     /// What was saved there and taken out of the checkout.
     pub(crate) files: Vec<String>,
+    /// The attempt's commits, accepted or not.
+    pub(crate) commits: Vec<String>,
     pub(crate) is_blocked: bool,
 }
 
@@ -94,9 +97,9 @@ struct Salvaged {
 }
 
 impl Salvaged {
-    fn handed(self, is_blocked: bool) -> Handed {
+    fn handed(self, commits: Vec<String>, is_blocked: bool) -> Handed {
         let files = self.files.iter().filter(|_| self.saved.is_some()).map(RepoPath::to_text).collect();
-        Handed { saved_ref: self.saved.map(|saved| saved.name), files, is_blocked }
+        Handed { saved_ref: self.saved.map(|saved| saved.name), files, commits, is_blocked }
     }
 }
 
@@ -120,7 +123,7 @@ impl Clerk {
             )
         });
         self.tell_tracker(attempt, note.as_deref(), &Ending::Done { reason: reason.clone() })?;
-        let handed = salvaged.handed(false);
+        let handed = salvaged.handed(given.judgement.commits.clone(), false);
         let finish = finish(given, Ending::Done { reason }, note, handed.saved_ref.clone());
         self.ledger.finish(attempt, &finish)?;
         Ok(handed)
@@ -130,6 +133,7 @@ impl Clerk {
     pub(crate) fn hand_over(&self, given: &Given) -> Result<Handed, PortError> {
         let attempt = &given.attempt;
         let salvaged = self.salvage(given, &given.reason);
+        let commits = self.commits(given);
         let note = note::text(&Handoff {
             attempt,
             reason: &given.reason,
@@ -137,7 +141,7 @@ impl Clerk {
             files: &salvaged.files,
             saved: salvaged.saved.as_ref(),
             not_saved: salvaged.not_saved.as_deref(),
-            commits: &given.judgement.commits,
+            commits: &commits,
             last_message: given.last_message.as_deref(),
             log: given.log.as_deref(),
         });
@@ -149,9 +153,20 @@ impl Clerk {
         let reason = given.reason.clone();
         let ending = if is_blocked { Ending::Blocked { reason } } else { Ending::HandedOver { reason } };
         self.tell_tracker(attempt, Some(&note), &ending)?;
-        let handed = salvaged.handed(is_blocked);
+        let handed = salvaged.handed(commits, is_blocked);
         self.ledger.finish(attempt, &finish(given, ending, Some(note), handed.saved_ref.clone()))?;
         Ok(handed)
+    }
+
+    /// The commits that the attempt leaves on the branch, also if nobody had the time to judge them. A git that cannot say so
+    /// now keeps no attempt from ending.
+    fn commits(&self, given: &Given) -> Vec<String> {
+        let Given { attempt: Attempt { head, agent, issue, .. }, judgement, .. } = given;
+        if !judgement.commits.is_empty() {
+            return judgement.commits.clone();
+        }
+        let found = range::commits(&self.repo, head.as_ref(), agent, &self.mark, issue).unwrap_or_default();
+        found.iter().map(ToString::to_string).collect()
     }
 
     /// Saves and restores the agent's files. Somebody may kill the gits that do it, so it is tried more than once: what stays

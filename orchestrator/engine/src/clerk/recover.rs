@@ -62,7 +62,7 @@ impl Clerk {
             _ => what.to_owned(),
         };
         let mut recovered = Recovered::new(&attempt, outcome);
-        recovered.not_accepted = if is_accepted { Vec::new() } else { given.judgement.commits };
+        recovered.not_accepted = if is_accepted { Vec::new() } else { handed.commits };
         (recovered.saved_ref, recovered.files) = (handed.saved_ref, handed.files);
         Ok(recovered)
     }

@@ -226,7 +226,7 @@ fn summary_of(job: &Job, result: AttemptResult, reason: Option<String>, handed: 
         agent: job.attempt.agent.clone(),
         attempt: job.attempt.number,
         result,
-        commits: job.judgement.commits.clone(),
+        commits: handed.commits.clone(),
         outcome: job.judgement.outcome.clone(),
         reason,
         saved_ref: handed.saved_ref.clone(),
