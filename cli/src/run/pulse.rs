@@ -12,8 +12,8 @@ pub(super) fn pulse(scope: &Scope) -> Pulse {
 }
 
 fn line(status: &Status) -> String {
-    let mut parts =
-        vec![format!("{} files held", status.locks.iter().filter(|lock| !lock.is_named()).count())];
+    let held = status.locks.iter().filter(|lock| !lock.is_named()).count();
+    let mut parts = vec![format!("{held} {} held", if held == 1 { "file" } else { "files" })];
     if !status.waiting.is_empty() {
         parts.push(format!("{} waiting", status.waiting.len()));
     }

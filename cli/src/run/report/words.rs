@@ -14,7 +14,8 @@ const NAMED_FILES: usize = 5;
 pub(super) fn lines(event: &Event) -> Vec<String> {
     match event {
         Event::RunStarted { run, max_agents } => {
-            vec![format!("{BOLD}run {run}{BOLD:#}, up to {max_agents} agents")]
+            let agents = if *max_agents == 1 { "agent" } else { "agents" };
+            vec![format!("{BOLD}run {run}{BOLD:#}, up to {max_agents} {agents}")]
         }
         Event::Recovered(Recovered { issue, agent, outcome, saved_ref, files, .. }) => {
             let first = format!("left by a run that was killed (`{agent}`): {}", plain(outcome));
