@@ -83,7 +83,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     }
     #[cfg(target_os = "linux")]
     enforce::freeze_git();
-    let ignored = Arc::new(Ignored::in_checkout(scope.root()));
+    let ignored = Arc::new(Ignored::in_checkout(&scope));
     // Git takes as long to answer as the rest of the start.
     let looking = kernel.is_ok().then(|| look_ahead(&scope, &ignored));
     let owner =

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use mala_core::file::open_regular;
 use rustix::fs::MemfdFlags;
 
 /// Where no file is.
@@ -37,7 +38,7 @@ impl Frozen {
     fn try_copy(files: &[&Path], end: &str) -> io::Result<Self> {
         let mut copy = File::from(rustix::fs::memfd_create(c"frozen", MemfdFlags::CLOEXEC)?);
         for file in files {
-            io::copy(&mut File::open(file)?, &mut copy)?;
+            io::copy(&mut open_regular(file)?, &mut copy)?;
             copy.write_all(end.as_bytes())?;
         }
         let path = format!("/proc/{}/fd/{}", std::process::id(), copy.as_raw_fd());

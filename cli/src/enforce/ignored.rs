@@ -10,6 +10,7 @@ use std::sync::Mutex;
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 
+use mala_core::Scope;
 use mala_core::file::{SETTINGS, read_small_text};
 
 #[cfg(target_os = "linux")]
@@ -27,6 +28,8 @@ const AT_ONCE: usize = 15;
 #[derive(Debug)]
 pub(crate) struct Ignored {
     root: PathBuf,
+    /// Git's rules for this repository that are in no commit.
+    exclude: PathBuf,
     /// The index of git at one moment, if another one than its own counts.
     #[cfg(target_os = "linux")]
     tracked: OnceLock<Frozen>,
@@ -58,14 +61,15 @@ struct Asked {
 }
 
 impl Ignored {
-    pub(crate) fn in_checkout(root: &Path) -> Self {
+    pub(crate) fn in_checkout(scope: &Scope) -> Self {
         let answers = Answers {
             known: HashMap::new(),
             rules: CheckIgnore::with(&["--no-index"]),
             ignores: CheckIgnore::with(&[]),
         };
         Self {
-            root: root.to_path_buf(),
+            root: scope.root().to_path_buf(),
+            exclude: scope.git_dir().join("info/exclude"),
             #[cfg(target_os = "linux")]
             tracked: OnceLock::new(),
             answers: Mutex::new(answers),
@@ -194,7 +198,9 @@ impl Ignored {
     fn has_endless_rules(&self, path: &Path) -> bool {
         let rules = |folder: &Path| self.root.join(folder).join(".gitignore").symlink_metadata();
         let is_endless = |meta: fs::Metadata| !meta.is_file() && !meta.is_symlink() && !meta.is_dir();
-        path.ancestors().skip(1).any(|folder| rules(folder).is_ok_and(is_endless))
+        // Git follows a link there, and none in the checkout.
+        self.exclude.metadata().is_ok_and(is_endless)
+            || path.ancestors().skip(1).any(|folder| rules(folder).is_ok_and(is_endless))
     }
 
     fn is_ignored(&self, answers: &mut Answers, path: &Path) -> bool {

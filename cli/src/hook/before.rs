@@ -208,7 +208,7 @@ fn is_inside(session: &Session<'_>, path: &Path) -> bool {
 
 /// Why these conflicts forbid the call. What git ignores needs no lock.
 fn refused(session: &mut Session<'_>, conflicts: &[Conflict]) -> Option<Refused> {
-    let ignored = Ignored::in_checkout(session.scope.root());
+    let ignored = Ignored::in_checkout(&session.scope);
     let is_real = |conflict: &&Conflict| match &conflict.want.target {
         Target::File(key) => !ignored.contains(key.as_path()),
         Target::Pattern(_) | Target::Name(_) => true,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use mala_core::Scope;
+use mala_core::file::{SETTINGS, read_small};
 use mala_core::ports::Liveness;
 
 use super::error::CommitError;
@@ -44,7 +45,7 @@ fn sweep_one(repo: &Repo, folder: PathBuf) -> Result<Swept, CommitError> {
 }
 
 fn read_journal(folder: &Path) -> Option<Journal> {
-    serde_json::from_slice(&fs::read(journal_in(folder)).ok()?).ok()
+    serde_json::from_slice(&read_small(&journal_in(folder), SETTINGS).ok()?).ok()
 }
 
 fn by_journal(repo: &Repo, folder: &Path, journal: &Journal) -> Result<Swept, CommitError> {
@@ -74,7 +75,7 @@ fn by_journal(repo: &Repo, folder: &Path, journal: &Journal) -> Result<Swept, Co
 }
 
 fn has_mark(index: &Path, folder: &Path) -> bool {
-    fs::read(index.with_extension("lock")).is_ok_and(|found| found == mark(folder).as_bytes())
+    read_small(&index.with_extension("lock"), SETTINGS).is_ok_and(|found| found == mark(folder).as_bytes())
 }
 
 fn unlock(index: &Path, folder: &Path) -> Result<(), CommitError> {

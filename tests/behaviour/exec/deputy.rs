@@ -177,6 +177,11 @@ fn what_is_no_file_is_not_waited_for() {
     let answer = soon(&world, &["exec", "--agent", "me", "--", "sh", "-c", "echo x > sub/x"]);
     assert_eq!((answer.code, read(&world, "sub/x").as_str()), (0, "x\n"), "{answer:?}");
     fs::remove_file(world.root().join("sub/.gitignore")).unwrap();
+    fs::create_dir_all(world.root().join(".git/info")).unwrap();
+    pipe(".git/info/exclude");
+    let answer = soon(&world, &["exec", "--agent", "me", "--", "sh", "-c", "echo y > sub/y"]);
+    assert_eq!((answer.code, read(&world, "sub/y").as_str()), (0, "y\n"), "{answer:?}");
+    fs::remove_file(world.root().join(".git/info/exclude")).unwrap();
     pipe("words");
     for command in ["gate commit-msg words", "issue import words", "issue import /dev/zero"] {
         let script = format!("exec {MALA} {command}");

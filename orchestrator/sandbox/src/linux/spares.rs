@@ -2,9 +2,10 @@
 //! that it can allow what happens in a folder that is made later, such a folder exists from the start elsewhere, and is
 //! moved into place when a program makes it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -69,7 +70,7 @@ impl Spares {
 impl Drop for Spares {
     fn drop(&mut self) {
         if let Some((home, _lock)) = &self.home {
-            let _swept_later = fs::remove_dir_all(home);
+            let _swept_later = remove(home);
         }
     }
 }
@@ -83,7 +84,26 @@ pub fn sweep_spares(parent: &Path) -> io::Result<()> {
     for entry in entries.flatten() {
         let is_left = |home: &File| rustix::fs::flock(home, FlockOperation::NonBlockingLockExclusive).is_ok();
         if File::open(entry.path()).is_ok_and(|home| is_left(&home)) {
-            fs::remove_dir_all(entry.path())?;
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a folder, also if somebody has put folders into it that cannot be looked into.
+fn remove(folder: &Path) -> io::Result<()> {
+    fs::remove_dir_all(folder).or_else(|_| {
+        open_up(folder)?;
+        fs::remove_dir_all(folder)
+    })
+}
+
+fn open_up(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            open_up(&entry.path())?;
         }
     }
     Ok(())
@@ -91,12 +111,23 @@ pub fn sweep_spares(parent: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use super::*;
 
     fn open(path: &Path) -> OwnedFd {
         File::open(path).unwrap().into()
+    }
+
+    #[test]
+    fn what_cannot_be_looked_into_is_removed_all_the_same() {
+        let parent = tempfile::tempdir().unwrap();
+        let left = parent.path().join("1234");
+        fs::create_dir_all(left.join("0/closed/deeper")).unwrap();
+        fs::write(left.join("0/closed/deeper/file"), "").unwrap();
+        for folder in ["0/closed/deeper", "0/closed"] {
+            fs::set_permissions(left.join(folder), Permissions::from_mode(0o300)).unwrap();
+        }
+        sweep_spares(parent.path()).unwrap();
+        assert!(!left.exists());
     }
 
     #[test]
