@@ -34,6 +34,16 @@ pub trait Guard: Send + Sync {
     /// May this change happen? The sandbox performs it right after `Allow`, so an answer must hold from then on.
     fn judge(&self, attempt: &Attempt<'_>) -> Ruling;
 
+    /// The call that this thread was last allowed is over: it was performed, or else it failed. Until then, what it was
+    /// judged by has to stay so.
+    fn is_over(&self, _pid: u32, _is_performed: bool) {}
+
+    /// How often it has allowed something that was not known to be the agent's before. As long as that is the same, names that
+    /// are allowed lead to what they led to before it was asked; else they are looked at once more. None if it does not count.
+    fn grants(&self) -> Option<u64> {
+        None
+    }
+
     /// True for paths of the tree, relative to its root, that need no lock: those that git ignores. A folder is exempt
     /// only if everything below it is: it can then be moved without asking. The answer for a path must stay the same
     /// while the agent runs, or hard links between both kinds could be missed.
@@ -132,7 +142,7 @@ pub struct Attempt<'a> {
     /// The names it touches: canonical, relative to the root, exempt ones left out. A rename has both of its names, a
     /// file with several hard links has all that are in the tree.
     pub paths: &'a [&'a Path],
-    /// True if a folder, with everything below, is moved or changed.
+    /// True if a folder, with everything below, is moved or changed. A new one needs no lock: nobody else must have its name.
     pub is_folder: bool,
 }
 
@@ -153,6 +163,8 @@ pub enum Action {
     Create,
     Delete,
     Rename,
+    /// Two names change places.
+    Exchange,
     /// A second name for a file.
     Link,
     /// Permission bits.

@@ -50,6 +50,10 @@
 //! cores, the other one is kept awake for a moment when a program opens many files. What it needs to know about a caller (its folder, its creation mask, its rights) is kept, and
 //! the calls that change these are sent to the broker too, which lets the kernel run them.
 //!
+//! The guard judges names, and between the look at a name and the answer others may have moved the file. So names are
+//! looked at once more when the answer has made them the agent's ([`Guard::grants`]), and the guard hears when the call is
+//! over ([`Guard::is_over`]).
+//!
 //! What a program does with a descriptor is not looked at: `write`, `mmap` and `ftruncate` need one that was opened for
 //! writing, and that open was judged. Inherited descriptors are closed, and standard streams into the tree refused.
 //!

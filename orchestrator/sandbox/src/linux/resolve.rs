@@ -120,6 +120,21 @@ impl Place {
         rustix::fs::fstat(open_canonical(&self.path, OFlags::empty())?)
     }
 
+    /// True if the name leads to the same as when it was looked at, in the same folder.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        let is_same = |one: Result<Stat, Errno>, other: Result<Stat, Errno>| matches!((one, other), (Ok(one), Ok(other)) if identity(&one) == identity(&other));
+        let stat_folder = |folder: &Path| rustix::fs::fstat(open_folder(folder)?);
+        let is_in_place = |parent: &OwnedFd| {
+            self.path.parent().is_some_and(|folder| is_same(stat_folder(folder), rustix::fs::fstat(parent)))
+        };
+        let is_as_found = match (self.look(), &self.found) {
+            (Ok(now), Some(found)) => identity(&now) == found.identity(),
+            (Err(errno), None) => errno == Errno::NOENT,
+            _ => false,
+        };
+        is_as_found && self.parent.get().is_none_or(is_in_place)
+    }
+
     fn new(parent: OwnedFd, name: &OsStr, found: Option<Found>) -> Result<Self, Errno> {
         let folder = canonical_name(&parent)?;
         Ok(Self { parent: parent.into(), path: folder.join(name), found, slash: false })

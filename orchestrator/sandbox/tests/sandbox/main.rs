@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic like the tests themselves")]
 
 mod attacks;
+mod between;
 mod drain;
 mod holds;
 mod honest;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::Answer;
 use super::call::{At, AttributeChange, Owner};
-use super::session::Session;
+use super::session::{Permit, Session};
 use crate::Action;
 use crate::linux::handle;
 use crate::linux::resolve::{self, Found, Last, Object};
@@ -23,14 +23,16 @@ impl Session<'_> {
     pub(super) fn truncate(&self, at: At, length: i64) -> Result<Answer, Errno> {
         let length = u64::try_from(length).map_err(|_negative| Errno::INVAL)?;
         let object = self.object(&self.read(at)?, Last::Follow)?;
-        let found = self.may_change(&object, Action::Write)?;
+        let (found, permit) = self.may_change(&object, Action::Write)?;
         match found.kind() {
             FileType::RegularFile => {}
             FileType::Directory => return Err(Errno::ISDIR),
             _ => return Err(Errno::INVAL),
         }
-        let file = handle::reopen(&found.fd, OFlags::WRONLY | OFlags::NOCTTY, Mode::empty())?;
-        rustix::fs::ftruncate(&file, length)?;
+        permit.perform(|| {
+            let file = handle::reopen(&found.fd, OFlags::WRONLY | OFlags::NOCTTY, Mode::empty())?;
+            rustix::fs::ftruncate(&file, length)
+        })?;
         Ok(Answer::Done)
     }
 
@@ -58,11 +60,11 @@ impl Session<'_> {
         {
             return Err(self.refuse_fixed(&place.path));
         }
-        let found = self.may_change(object, Action::Chmod)?;
+        let (found, permit) = self.may_change(object, Action::Chmod)?;
         if found.kind() == FileType::Symlink {
             return Err(Errno::OPNOTSUPP);
         }
-        handle::chmod(&found.fd, Mode::from_raw_mode(mode & 0o7777))?;
+        permit.perform(|| handle::chmod(&found.fd, Mode::from_raw_mode(mode & 0o7777)))?;
         Ok(Answer::Done)
     }
 
@@ -82,41 +84,41 @@ impl Session<'_> {
             Owner::NamedLink(at) => self.object(&self.read(at)?, Last::Keep)?,
             Owner::Open(fd) => self.unaliased(resolve::descriptor(self.task, fd)?),
         };
-        let found = if name.starts_with(b"system.") {
+        let (found, permit) = if name.starts_with(b"system.") {
             self.may_change(&object, Action::Chmod)?
         } else {
-            self.permit(Action::Chmod, &[], false)?;
+            let permit = self.permit(Action::Chmod, &[], false)?;
             match &object {
-                Object::Named(place) => place.found.as_ref().ok_or(Errno::NOENT)?,
-                Object::Nameless(found) => found,
+                Object::Named(place) => (place.found.as_ref().ok_or(Errno::NOENT)?, permit),
+                Object::Nameless(found) => (found, permit),
             }
         };
         if found.kind() == FileType::Symlink {
             return Err(Errno::PERM);
         }
-        match change {
+        permit.perform(|| match change {
             AttributeChange::Set { flags, .. } => {
                 let flags = XattrFlags::from_bits(flags).ok_or(Errno::INVAL)?;
-                handle::set_attribute(&found.fd, &name, &value, flags)?;
+                handle::set_attribute(&found.fd, &name, &value, flags)
             }
-            AttributeChange::Remove => handle::remove_attribute(&found.fd, &name)?,
-        }
+            AttributeChange::Remove => handle::remove_attribute(&found.fd, &name),
+        })?;
         Ok(Answer::Done)
     }
 
     /// Asks for a change to an existing file under all of its names.
-    fn may_change<'o>(&self, object: &'o Object, action: Action) -> Result<&'o Found, Errno> {
+    fn may_change<'o>(&self, object: &'o Object, action: Action) -> Result<(&'o Found, Permit<'_>), Errno> {
         let place = match object {
-            Object::Nameless(found) => {
-                self.permit(action, &[], false)?;
-                return Ok(found);
-            }
+            Object::Nameless(found) => return Ok((found, self.permit(action, &[], false)?)),
             Object::Named(place) => place,
         };
         let found = place.found.as_ref().ok_or(Errno::NOENT)?;
         let names = self.names(found, self.lane(place)?);
         let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
-        self.permit(action, &names, place.is_folder())?;
-        Ok(found)
+        let permit = self.permit(action, &names, place.is_folder())?;
+        if !names.is_empty() {
+            self.expect_unchanged(&[place])?;
+        }
+        Ok((found, permit))
     }
 }

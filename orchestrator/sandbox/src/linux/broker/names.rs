@@ -1,18 +1,15 @@
 //! Names that come, go and move: rename, unlink, link, symlink, mkdir, mknod.
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::ffi::{CStr, OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
-use walkdir::WalkDir;
 
 use super::call::At;
-use super::session::{Lane, Session, Side};
+use super::session::{Lane, Permit, Session, Side};
 use super::{Answer, Rules};
 use crate::Action;
 use crate::linux::handle;
@@ -22,6 +19,8 @@ use crate::linux::zones::Zone;
 
 /// A folder with more in it is renamed rather than moved in parts.
 const FEW: usize = 4;
+/// A folder that is deeper is not looked through: every level takes a descriptor.
+const DEEPEST: usize = 100;
 
 /// The names of `lanes` that the guard is asked about.
 fn judged<'p>(lanes: &[Lane<'p>]) -> Vec<&'p Path> {
@@ -44,19 +43,67 @@ fn set_mode(place: &Place, mode: Mode) -> Result<(), Errno> {
 }
 
 /// True for a file with several links, and for a folder with such a file in it. As it is now: a link may just have been made.
+/// Looked at in the very folder that it is moved from: a path may lead elsewhere.
 fn has_further_names(place: &Place) -> Result<bool, Errno> {
     let stat = rustix::fs::statat(place.parent()?, place.name(), AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return Ok(stat.st_nlink > 1);
     }
-    let files = WalkDir::new(&place.path).into_iter().flatten().filter(|entry| entry.file_type().is_file());
-    Ok(files.filter_map(|file| file.metadata().ok()).any(|file| file.nlink() > 1))
+    let folder = open_below(place.parent()?, &place.name())?;
+    // What cannot be looked at may have them.
+    Ok(has_linked_files(&folder, DEEPEST).unwrap_or(true))
+}
+
+fn has_linked_files(folder: &OwnedFd, depth: usize) -> Result<bool, Errno> {
+    let depth = depth.checked_sub(1).ok_or(Errno::LOOP)?;
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if is_dots(name)
+            || !matches!(entry.file_type(), FileType::RegularFile | FileType::Directory | FileType::Unknown)
+        {
+            continue;
+        }
+        let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => continue,
+            stat => stat?,
+        };
+        let is_linked = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => stat.st_nlink > 1,
+            FileType::Directory => {
+                has_linked_files(&open_below(folder, OsStr::from_bytes(name.to_bytes()))?, depth)?
+            }
+            _ => false,
+        };
+        if is_linked {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn open_below(folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, name, flags, Mode::empty())
+}
+
+fn is_dots(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
 }
 
 /// What is in a folder, if that is not much.
-fn few_names_in(folder: &Path) -> Option<Vec<OsString>> {
-    let names = fs::read_dir(folder).ok()?.take(FEW + 1).map(|entry| Some(entry.ok()?.file_name()));
-    names.collect::<Option<Vec<_>>>().filter(|names| names.len() <= FEW)
+fn few_names_in(folder: &OwnedFd) -> Option<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::new(open_below(folder, OsStr::new(".")).ok()?).ok()? {
+        let entry = entry.ok()?;
+        if !is_dots(entry.file_name()) {
+            names.push(OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
+        }
+        if names.len() > FEW {
+            return None;
+        }
+    }
+    Some(names)
 }
 
 /// True if what is made in the folder gets its group or its access list.
@@ -128,10 +175,15 @@ impl Session<'_> {
         if lanes.iter().all(|lane| lane.is_for_kernel()) {
             return Ok(Answer::Proceed);
         }
-        self.permit(Action::Rename, &judged(&lanes), is_folder)?;
-        let from_folder = from.parent()?;
-        let to_folder = if from.path.parent() == to.path.parent() { from_folder } else { to.parent()? };
-        self.rules.links.one_at_a_time(|| {
+        let action = if exchanges { Action::Exchange } else { Action::Rename };
+        let rename = || {
+            if sides[0] == sides[1] {
+                self.expect_unchanged(&[&from, &to])?;
+            } else {
+                Self::expect_still(&[&from, &to])?;
+            }
+            let from_folder = from.parent()?;
+            let to_folder = if from.path.parent() == to.path.parent() { from_folder } else { to.parent()? };
             for place in moving {
                 // What has further names would have them on both sides.
                 if sides[0] != sides[1] && has_further_names(place)? {
@@ -142,7 +194,9 @@ impl Session<'_> {
                 return Ok(());
             }
             rustix::fs::renameat_with(from_folder, from.name(), to_folder, to.name(), flags)
-        })?;
+        };
+        let permit = self.permit(action, &judged(&lanes), is_folder)?;
+        permit.perform(|| self.rules.links.one_at_a_time(rename))?;
         if to.is_folder() {
             self.rules.zones.folder_is_gone();
         }
@@ -176,10 +230,16 @@ impl Session<'_> {
         if lane.is_for_kernel() {
             return Ok(Answer::Proceed);
         }
-        // An empty folder is nobody's, and the kernel refuses to unlink one as a file.
+        // The kernel would refuse it as well, but by then it may be another file.
+        match (place.is_folder(), flags.contains(AtFlags::REMOVEDIR)) {
+            (true, false) => return Err(Errno::ISDIR),
+            (false, true) => return Err(Errno::NOTDIR),
+            _ => {}
+        }
+        // An empty folder is nobody's.
         let names = if place.is_folder() { Vec::new() } else { judged(&[lane]) };
-        self.permit(Action::Delete, &names, false)?;
-        rustix::fs::unlinkat(place.parent()?, place.name(), flags)?;
+        let permit = self.permit(Action::Delete, &names, false)?;
+        permit.perform_on(&[&place], || rustix::fs::unlinkat(place.parent()?, place.name(), flags))?;
         if place.is_folder() {
             self.rules.zones.folder_is_gone();
         }
@@ -222,9 +282,17 @@ impl Session<'_> {
         if found.kind() == FileType::Directory {
             return Err(Errno::PERM);
         }
-        self.permit(Action::Link, &names, false)?;
-        let folder = to.parent()?;
-        self.rules.links.one_at_a_time(|| handle::link(&found.fd, folder, to.name()))?;
+        let mut places = vec![&to];
+        if let Object::Named(place) = &object {
+            places.push(place);
+        }
+        let link = || {
+            // The agent itself may have moved it to another side.
+            Self::expect_still(&places)?;
+            handle::link(&found.fd, to.parent()?, to.name())
+        };
+        let permit = self.permit(Action::Link, &names, false)?;
+        permit.perform(|| self.rules.links.one_at_a_time(link))?;
         Ok(Answer::Done)
     }
 
@@ -248,10 +316,10 @@ impl Session<'_> {
         }
         let text = self.task.read_path(text)?;
         let Some(place) = self.name(&given, Errno::EXIST)? else { return Ok(Answer::Proceed) };
-        if !self.may_create(&place)? {
-            return Ok(Answer::Proceed);
-        }
-        rustix::fs::symlinkat(OsStr::from_bytes(&text), place.parent()?, place.name())?;
+        let Some(permit) = self.may_create(&place)? else { return Ok(Answer::Proceed) };
+        permit.perform_on(&[&place], || {
+            rustix::fs::symlinkat(OsStr::from_bytes(&text), place.parent()?, place.name())
+        })?;
         Ok(Answer::Done)
     }
 
@@ -263,13 +331,15 @@ impl Session<'_> {
             return Ok(Answer::Proceed);
         }
         let place = self.name(&given, Errno::ADDRINUSE)?.ok_or(Errno::ADDRINUSE)?;
-        match self.may_create(&place) {
-            Ok(true) => {}
-            Ok(false) => return Ok(Answer::Proceed),
+        let permit = match self.may_create(&place) {
+            Ok(Some(permit)) => permit,
+            Ok(None) => return Ok(Answer::Proceed),
             Err(Errno::EXIST) => return Err(Errno::ADDRINUSE),
             Err(errno) => return Err(errno),
-        }
-        handle::bind(&self.task.borrow(socket)?, place.parent()?, &place.name())?;
+        };
+        permit.perform_on(&[&place], || {
+            handle::bind(&self.task.borrow(socket)?, place.parent()?, &place.name())
+        })?;
         if !place.path.parent().is_some_and(hands_down_access) {
             set_mode(&place, Mode::from_raw_mode(0o777 & !self.rules.umasks.of(self.task)))?;
         }
@@ -291,7 +361,7 @@ impl Session<'_> {
         Ok(is_path.then(|| path.to_vec()))
     }
 
-    /// Folders need no lock: they hold nothing by themselves.
+    /// Folders need no lock: they hold nothing by themselves. But they do not take a name that somebody else has locked.
     pub(super) fn mkdir(&self, at: At, mode: u32) -> Result<Answer, Errno> {
         let given = self.read(at)?;
         if let Some(name) = self.exempt_name(&given) {
@@ -304,23 +374,29 @@ impl Session<'_> {
         if place.found.is_some() {
             return Err(Errno::EXIST);
         }
-        if self.lane(&place)?.is_for_kernel() {
+        let lane = self.lane(&place)?;
+        if lane.is_for_kernel() {
             return Ok(Answer::Proceed);
         }
-        self.permit(Action::Create, &[], true)?;
+        let permit = self.permit(Action::Create, &judged(&[lane]), true)?;
+        permit.perform_on(&[&place], || self.make_folder(&place, mode))?;
+        Ok(Answer::Done)
+    }
+
+    fn make_folder(&self, place: &Place, mode: u32) -> Result<(), Errno> {
         let umasks = &self.rules.umasks;
         // The kernel takes no other bits for a folder.
         let mode = mode & 0o1777;
         let masked = Mode::from_raw_mode(mode & !umasks.of(self.task));
-        if self.place_spare(&place, masked)?.is_some() {
-            return Ok(Answer::Done);
+        if self.place_spare(place, masked)?.is_some() {
+            return Ok(());
         }
         let (mode, needs_more) = umasks.apply(self.task, mode, place.path.parent());
         rustix::fs::mkdirat(place.parent()?, place.name(), mode)?;
         if needs_more {
-            set_mode(&place, mode)?;
+            set_mode(place, mode)?;
         }
-        Ok(Answer::Done)
+        Ok(())
     }
 
     /// Makes an exempt folder out of one that Landlock allows. None if it has to be made like any other.
@@ -351,7 +427,7 @@ impl Session<'_> {
         let Some(folder) = from.found.as_ref().filter(|_| from.is_folder() && to.found.is_none()) else {
             return Ok(false);
         };
-        let Some(names) = few_names_in(&from.path) else { return Ok(false) };
+        let Some(names) = few_names_in(&folder.fd) else { return Ok(false) };
         let mode = Mode::from_raw_mode(folder.stat.st_mode & 0o7777);
         if has_further_names(from)? {
             return Ok(false);
@@ -380,30 +456,29 @@ impl Session<'_> {
         if kind == FileType::BlockDevice {
             return Err(Errno::PERM);
         }
-        if !self.may_create(&place)? {
-            return Ok(Answer::Proceed);
-        }
+        let Some(permit) = self.may_create(&place)? else { return Ok(Answer::Proceed) };
         if is_device {
             return Err(Errno::PERM);
         }
         let (mode, needs_more) = self.rules.umasks.apply(self.task, mode, place.path.parent());
-        rustix::fs::mknodat(place.parent()?, place.name(), kind, mode, device)?;
+        permit.perform_on(&[&place], || {
+            rustix::fs::mknodat(place.parent()?, place.name(), kind, mode, device)
+        })?;
         if needs_more {
             set_mode(&place, mode)?;
         }
         Ok(Answer::Done)
     }
 
-    /// Asks for a new name. False if the kernel shall make it.
-    fn may_create(&self, place: &Place) -> Result<bool, Errno> {
+    /// Asks for a new name. None if the kernel shall make it.
+    fn may_create(&self, place: &Place) -> Result<Option<Permit<'_>>, Errno> {
         if place.found.is_some() {
             return Err(Errno::EXIST);
         }
         let lane = self.lane(place)?;
         if lane.is_for_kernel() {
-            return Ok(false);
+            return Ok(None);
         }
-        self.permit(Action::Create, &judged(&[lane]), false)?;
-        Ok(true)
+        self.permit(Action::Create, &judged(&[lane]), false).map(Some)
     }
 }

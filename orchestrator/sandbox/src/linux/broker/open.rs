@@ -250,7 +250,7 @@ impl Session<'_> {
             Object::Named(place) => place.found.ok_or(Errno::NOENT)?,
             Object::Nameless(found) => found,
         };
-        self.permit(Action::Write, &[], false)?;
+        let _permit = self.permit(Action::Write, &[], false)?;
         match found.kind() {
             _ if wish.flags.contains(OFlags::PATH) => self.mere_path(wish, &found),
             FileType::Symlink => Err(Errno::LOOP),
@@ -267,8 +267,7 @@ impl Session<'_> {
             FileType::Fifo => return self.open_fifo(wish, found),
             _ => {}
         }
-        self.permit(Action::Write, &[], false)?;
-        self.reopen(wish, found)
+        self.permit(Action::Write, &[], false)?.perform(|| self.reopen(wish, found))
     }
 
     fn open_place(&self, wish: Wish, place: &Place) -> Result<Answer, Errno> {
@@ -302,19 +301,22 @@ impl Session<'_> {
             return Ok(Answer::Proceed);
         }
         let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
-        self.permit(Action::Write, &names, false)?;
-        self.reopen(wish, found)
+        self.permit(Action::Write, &names, false)?.perform_on(&[place], || self.reopen(wish, found))
     }
 
     fn create(&self, wish: Wish, place: &Place, lane: Lane<'_>) -> Result<Answer, Errno> {
         if !wish.creates() {
             return Err(Errno::NOENT);
         }
-        match lane {
+        let permit = match lane {
             Lane::Kernel | Lane::Exempt => return Ok(Answer::Proceed),
             Lane::Judged(name) => self.permit(Action::Create, &[name], false)?,
             Lane::Free | Lane::Loose | Lane::Above => self.permit(Action::Create, &[], false)?,
-        }
+        };
+        permit.perform_on(&[place], || self.make_file(wish, place))
+    }
+
+    fn make_file(&self, wish: Wish, place: &Place) -> Result<Answer, Errno> {
         let (mode, needs_more) = self.rules.umasks.apply(self.task, wish.mode, place.path.parent());
         let flags = wish.flags | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
         let fd = if wish.is_exclusive() && self.is_git_lock(&place.path) {
@@ -380,7 +382,7 @@ impl Session<'_> {
         if lane.is_for_kernel() {
             return Ok(Answer::Proceed);
         }
-        self.permit(Action::Create, &[], false)?;
+        let _permit = self.permit(Action::Create, &[], false)?;
         let (mode, _) = self.rules.umasks.apply(self.task, wish.mode, Some(folder));
         Ok(opened(wish, handle::reopen(&found.fd, wish.flags, mode)?, Effect::None))
     }

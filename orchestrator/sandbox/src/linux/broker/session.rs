@@ -16,6 +16,11 @@ use crate::linux::task::Task;
 use crate::linux::zones::Zone;
 use crate::{Action, Attempt, Guard, Ruling};
 
+/// Times a name may come to mean something else under our hands before we give up.
+const RETRIES: u32 = 16;
+/// A name means something else than what was judged, so the call is looked at anew. No errno that the kernel has.
+const CHANGED: Errno = Errno::from_raw_os_error(1024);
+
 /// Who performs a call on a name, and whether the guard is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane<'p> {
@@ -90,12 +95,55 @@ pub(super) struct Session<'a> {
     request: &'a Request,
     pub(super) task: Task,
     disguise: Option<Disguise>,
+    /// See [`Guard::grants`], before anything was looked at.
+    grants: Option<u64>,
+}
+
+/// A call that may be performed. The guard is told when it is over.
+#[must_use]
+pub(super) struct Permit<'s> {
+    session: &'s Session<'s>,
+    is_judged: bool,
+    is_performed: bool,
+}
+
+impl Permit<'_> {
+    pub(super) fn perform<T>(mut self, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+        let done = work();
+        self.is_performed = done.is_ok();
+        done
+    }
+
+    /// The same for a call that acts on these, unless one of them has changed since it was looked at.
+    pub(super) fn perform_on<T>(
+        self,
+        places: &[&Place],
+        work: impl FnOnce() -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let is_asked = self.is_judged;
+        let session = self.session;
+        self.perform(|| {
+            if is_asked {
+                session.expect_unchanged(places)?;
+            }
+            work()
+        })
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if self.is_judged {
+            self.session.ask(|guard| guard.is_over(self.session.task.tid, self.is_performed));
+        }
+    }
 }
 
 impl<'a> Session<'a> {
     pub(super) fn new(rules: &'a Rules, listener: &'a Listener, request: &'a Request) -> Result<Self, Errno> {
         let task = Task { tid: request.tid };
-        Ok(Self { rules, listener, request, task, disguise: Disguise::of(task, &rules.callers)? })
+        let (disguise, grants) = (Disguise::of(task, &rules.callers)?, rules.guard.grants());
+        Ok(Self { rules, listener, request, task, disguise, grants })
     }
 
     /// Asks the guard, with the supervisor's rights: what it needs to look at may not be the caller's to see.
@@ -108,6 +156,16 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn decide(&self, call: Call) -> Result<Answer, Errno> {
+        for _ in 0..RETRIES {
+            match self.try_to_decide(call) {
+                Err(CHANGED) => {}
+                answer => return answer,
+            }
+        }
+        Err(Errno::ACCESS)
+    }
+
+    fn try_to_decide(&self, call: Call) -> Result<Answer, Errno> {
         match call {
             Call::Open { at, flags, mode } => self.open(at, flags, mode),
             Call::OpenHow { at, how, size } => self.open_how(at, how, size),
@@ -232,15 +290,36 @@ impl<'a> Session<'a> {
 
     /// Asks the guard, unless no name needs a lock. Afterwards the caller is known to be still there: what was
     /// resolved through its number was its own.
-    pub(super) fn permit(&self, action: Action, names: &[&Path], is_folder: bool) -> Result<(), Errno> {
-        if !names.is_empty() {
+    pub(super) fn permit(
+        &self,
+        action: Action,
+        names: &[&Path],
+        is_folder: bool,
+    ) -> Result<Permit<'_>, Errno> {
+        let is_judged = !names.is_empty();
+        if is_judged {
             let attempt = Attempt { pid: self.task.tid, action, paths: names, is_folder };
             if let Ruling::Refuse { message } = self.ask(|guard| guard.judge(&attempt)) {
                 self.task.tell(&message);
                 return Err(Errno::ACCESS);
             }
         }
-        if self.is_waiting() { Ok(()) } else { Err(Errno::SRCH) }
+        let permit = Permit { session: self, is_judged, is_performed: false };
+        if self.is_waiting() { Ok(permit) } else { Err(Errno::SRCH) }
+    }
+
+    /// An error if a name does not lead any more to what it led to when it was looked at. Whoever had it then may have moved
+    /// the file, and what is judged is the name. What the agent has had since before cannot have been moved by others.
+    pub(super) fn expect_unchanged(&self, places: &[&Place]) -> Result<(), Errno> {
+        if self.grants.is_some() && self.rules.guard.grants() == self.grants {
+            return Ok(());
+        }
+        Self::expect_still(places)
+    }
+
+    /// The same, whoever could have moved it.
+    pub(super) fn expect_still(places: &[&Place]) -> Result<(), Errno> {
+        if places.iter().all(|place| place.is_unchanged()) { Ok(()) } else { Err(CHANGED) }
     }
 
     pub(super) fn is_waiting(&self) -> bool {
