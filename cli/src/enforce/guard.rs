@@ -5,20 +5,22 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use mala_config::{Settings, Unlocked};
 use mala_core::scope::ScopeError;
 use mala_core::shell::word;
-use mala_core::{AgentId, Key, Mode, Pattern, Scope, Target, Want};
+use mala_core::{AgentId, Key, Lock, Mode, Pattern, Scope, Target, Timestamp, Want};
 use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
 use mala_store::process::Process;
-use mala_store::{EventKind, Outcome, Party, Refusal, Request, Store, StoreError, Which};
+use mala_store::{Cause, EventKind, Outcome, Party, Refusal, Request, Store, StoreError, Which};
 use serde_json::json;
 
-use super::drain::{outlive_the_dead, path_of};
+use super::drain::{LOOK_AGAIN, PATIENCE, give_back, open_elsewhere, outlive_the_dead, path_of};
 use super::git_locks::GitLocks;
 use super::ignored::Ignored;
 use super::others::Others;
@@ -53,7 +55,11 @@ pub(crate) struct StoreGuard {
     git_locks: GitLocks,
     /// Device and inode.
     own_program: Option<(u64, u64)>,
+    /// See [`Guard::grants`].
+    grants: AtomicU64,
     desk: Mutex<Books>,
+    /// Rings when a call is over and somebody waits for that.
+    ended: Condvar,
 }
 
 /// What is known about the agent's files, and the way to find out.
@@ -65,10 +71,47 @@ struct Books {
     watched: i64,
     /// Files that are just being handed on: nobody opens them any more.
     leaving: HashSet<Key>,
+    /// Calls that were allowed and are just being performed, and how many there were.
+    under_way: Vec<UnderWay>,
+    calls: u64,
+    /// How many wait for calls to be over.
+    waiting: usize,
     refusals: Refusals,
     /// The thread that was last refused a command, which, and when.
     tried: Option<(u32, String, Instant)>,
     others: Option<Others>,
+}
+
+/// A call that was allowed.
+#[derive(Debug)]
+struct UnderWay {
+    pid: u32,
+    number: u64,
+    keys: Vec<Key>,
+    then: Then,
+}
+
+/// What is to be done when a call has been performed, and not before.
+#[derive(Debug)]
+enum Then {
+    Nothing,
+    /// A temporary file has become the real one: its own name is of no more use.
+    GiveBack(Key),
+    /// Nothing is in this folder any more.
+    Forget(Key),
+}
+
+/// What comes of an attempt.
+#[derive(Debug)]
+enum Decision {
+    Allow(Then),
+    Refuse(String),
+    /// The agent has the lock, and a program of another one has the file open for writing.
+    StillOpen {
+        message: String,
+        granted: Vec<Lock>,
+        since: Timestamp,
+    },
 }
 
 /// What is known about a file.
@@ -95,6 +138,9 @@ impl StoreGuard {
             files: HashMap::new(),
             watched: -1,
             leaving: HashSet::new(),
+            under_way: Vec::new(),
+            calls: 0,
+            waiting: 0,
             refusals: Refusals::default(),
             tried: None,
             others: None,
@@ -109,7 +155,9 @@ impl StoreGuard {
             turns,
             git_locks: GitLocks::open(scope)?,
             own_program: program_of(std::process::id()),
+            grants: AtomicU64::new(0),
             desk: Mutex::new(books),
+            ended: Condvar::new(),
         })
     }
 
@@ -138,7 +186,7 @@ impl StoreGuard {
         let Ok(books) = self.desk.lock() else { return Vec::new() };
         let agent = &self.party.agent;
         let is_wanted = |key: &&Key| {
-            let file = wants_of(key, false).remove(0);
+            let file = want_of(key);
             wants.iter().any(|want| want.claim(agent).overlaps(&file.claim(agent)))
         };
         books.opened().filter(is_wanted).cloned().collect()
@@ -155,7 +203,7 @@ impl StoreGuard {
         let held = books.store.locks()?;
         let own: Vec<_> = held.iter().filter(|lock| lock.agent == self.party.agent).collect();
         let is_own = |key: &Key| {
-            let file = wants_of(key, false).remove(0);
+            let file = want_of(key);
             own.iter().any(|lock| lock.claim().overlaps(&file.claim(&self.party.agent)))
         };
         let gone: Vec<Key> = books.opened().filter(|key| !is_own(key)).cloned().collect();
@@ -170,7 +218,7 @@ impl StoreGuard {
             let open = writers(&path);
             let Some(writer) = open.into_iter().find(|writer| is_in_tree(writer.pid)) else { continue };
             let target = Target::File(key.clone());
-            let holder = books.store.holders(&wants_of(&key, false).remove(0))?.into_iter().next();
+            let holder = books.store.holders(&want_of(&key))?.into_iter().next();
             let holder = holder.map(|lock| lock.agent);
             let detail = json!({ "program": writer.program, "pid": writer.pid, "holder": holder });
             books.store.record_fact(&self.party, EventKind::LockLost, Some(&target), &detail)?;
@@ -186,12 +234,24 @@ impl StoreGuard {
         }
     }
 
-    /// Nobody in the tree opens these files until the value is dropped.
-    pub(crate) fn leave<'g>(&'g self, keys: &'g [Key]) -> Leaving<'g> {
-        if let Ok(mut books) = self.desk.lock() {
-            books.leaving.extend(keys.iter().cloned());
+    /// Nobody in the tree opens these files until the value is dropped. Waits for what was allowed before.
+    pub(crate) fn leave<'g>(&'g self, keys: &'g [Key]) -> Result<Leaving<'g>, CliError> {
+        let failed = || CliError::refused("mala failed while it judged a write; start the agent again");
+        let mut books = self.desk.lock().map_err(|_poisoned| failed())?;
+        books.leaving.extend(keys.iter().cloned());
+        books.waiting += 1;
+        let last = books.calls;
+        let is_under_way = |books: &mut Books| books.under_way.iter().any(|call| call.number <= last);
+        let waited = self.ended.wait_timeout_while(books, PATIENCE, is_under_way);
+        let (mut books, waited) = waited.map_err(|_poisoned| failed())?;
+        books.waiting -= 1;
+        drop(books);
+        let leaving = Leaving { guard: self, keys };
+        if waited.timed_out() {
+            return Err(CliError::refused("a change that was allowed before is still being made")
+                .hint("release again in a moment"));
         }
-        Leaving { guard: self, keys }
+        Ok(leaving)
     }
 
     /// Everything that was refused so far, with how often.
@@ -199,18 +259,27 @@ impl StoreGuard {
         self.desk.lock().map(|books| books.refusals.all()).unwrap_or_default()
     }
 
-    fn decide(&self, books: &mut Books, attempt: &Attempt<'_>) -> Result<Ruling, StoreError> {
-        let keys: Vec<Key> = attempt.paths.iter().map(|path| key(path)).collect();
+    fn decide(&self, books: &mut Books, attempt: &Attempt<'_>, keys: &[Key]) -> Result<Decision, StoreError> {
         if let Some(key) = keys.iter().find(|key| books.leaving.contains(*key)) {
-            return Ok(refuse(&format!("`{}` is being handed on; ask for it again", plain(key))));
+            let message = format!("`{}` is being handed on; ask for it again", plain(key));
+            return Ok(Decision::Refuse(message));
+        }
+        if attempt.is_folder && attempt.action == Action::Create {
+            return self.decide_on_new_folder(books, keys);
         }
         let version = books.store.data_version()?;
         let is_held = |key| books.files.get(key).is_some_and(|file| file.held_at == Some(version));
         if !attempt.is_folder && keys.iter().all(is_held) {
-            return Ok(Ruling::Allow);
+            return Ok(Decision::Allow(Then::Nothing));
+        }
+        if let Some(key) = keys.iter().find(|key| attempt.is_folder && all_in(key.as_bytes()).is_none()) {
+            return Ok(Decision::Refuse(format!(
+                "the path of `{}` is too long for a folder to be locked with all that is in it",
+                plain(key)
+            )));
         }
         let mut wants = Vec::new();
-        for key in &keys {
+        for key in keys {
             wants.extend(wants_of(key, attempt.is_folder));
         }
         if self.unlocked == Unlocked::Deny
@@ -219,7 +288,7 @@ impl StoreGuard {
         {
             let paths: Vec<_> = attempt.paths.iter().map(|path| plain(path.display())).collect();
             let words: Vec<_> = paths.iter().map(|path| word(path)).collect();
-            return Ok(refuse(&format!(
+            return Ok(Decision::Refuse(format!(
                 "you hold no lock on `{}`; take it first: mala lock acquire {}",
                 paths.join(" "),
                 words.join(" ")
@@ -227,22 +296,46 @@ impl StoreGuard {
         }
         let reason = Some(format!("written by {}", plain(attempt.program().display())));
         let request = Request { party: self.party.clone(), wants, ttl: self.ttl, reason };
+        let since = Timestamp::now();
         let outcome = books.store.reserve(&request)?;
         metrics().lock_try(LockResult::from(matches!(outcome, Outcome::Granted(_))));
-        Ok(match outcome {
-            Outcome::Granted(locks) => {
-                if let Err(error) = outlive_the_dead(&self.scope, &mut books.store, &locks) {
-                    let why = error.messages().join(": ");
-                    return Ok(refuse(&format!(
-                        "cannot save what a killed agent left there: {}",
-                        plain(why)
-                    )));
-                }
-                books.note_grant(&self.party, attempt, keys, version)?;
-                Ruling::Allow
+        let locks = match outcome {
+            Outcome::Granted(locks) => locks,
+            Outcome::Refused(refusal) => {
+                let message = sentence(&mut books.store, &self.party.agent, &refusal);
+                return Ok(Decision::Refuse(message));
             }
-            Outcome::Refused(refusal) => refuse(&sentence(&mut books.store, &self.party.agent, &refusal)),
-        })
+        };
+        if let Err(error) = outlive_the_dead(&self.scope, &mut books.store, &locks) {
+            let why = plain(error.messages().join(": "));
+            return Ok(Decision::Refuse(format!("cannot save what a killed agent left there: {why}")));
+        }
+        let is_new = |key: &&Key| {
+            attempt.action != Action::Create && !books.files.get(*key).is_some_and(|file| file.is_opened)
+        };
+        let new: Vec<Key> = keys.iter().filter(is_new).cloned().collect();
+        if let Some(error) = open_elsewhere(&self.scope, &mut books.store, &self.party.agent, &new)? {
+            let message = error.messages().join(": ");
+            return Ok(Decision::StillOpen { message, granted: locks, since });
+        }
+        self.grants.fetch_add(1, Ordering::SeqCst);
+        Ok(Decision::Allow(books.note_grant(attempt, keys, version)))
+    }
+
+    /// A folder needs no lock, but where somebody else has locked a name, there is no room for it.
+    fn decide_on_new_folder(&self, books: &mut Books, keys: &[Key]) -> Result<Decision, StoreError> {
+        let agent = &self.party.agent;
+        let wants: Vec<Want> = keys.iter().map(want_of).collect();
+        let others = books.others(agent);
+        if others.is_some_and(|others| !wants.iter().any(|want| others.hold(agent, want))) {
+            return Ok(Decision::Allow(Then::Nothing));
+        }
+        let conflicts = books.store.check(agent, &wants)?;
+        if conflicts.is_empty() {
+            return Ok(Decision::Allow(Then::Nothing));
+        }
+        let refusal = Refusal { cause: Cause::Held, conflicts };
+        Ok(Decision::Refuse(sentence(&mut books.store, agent, &refusal)))
     }
 
     fn holds_all(&self, books: &mut Books, wants: &[Want]) -> Result<bool, StoreError> {
@@ -355,63 +448,109 @@ impl Books {
         self.refusals.add(refused, message.to_owned(), version, Instant::now());
     }
 
-    /// What is open in a folder stays open under its new name.
-    fn folder_moves(&mut self, from: &Key, to: &Key) {
-        let below =
-            |key: &Key| key.as_path().strip_prefix(from.as_path()).map(|rest| to.as_path().join(rest)).ok();
-        let moving: Vec<(Key, PathBuf)> =
-            self.files.keys().filter_map(|old| Some((old.clone(), below(old)?))).collect();
-        for (old, new) in moving {
-            let Some(known) = self.files.remove(&old) else { continue };
-            self.files.insert(key(&new), Known { held_at: None, ..known });
+    /// What is open in folders stays open under their new names. Until they have moved, under the old ones too.
+    fn folders_move(&mut self, moves: &[(&Key, &Key)]) {
+        let mut moving: Vec<(Key, Known)> = Vec::new();
+        for (from, to) in moves {
+            moving.extend(self.files.iter().filter_map(|(old, known)| {
+                let rest = old.as_path().strip_prefix(from.as_path()).ok()?;
+                Some((key(&to.as_path().join(rest)), *known))
+            }));
+        }
+        for (new, known) in moving {
+            let file = self.files.entry(new).or_default();
+            *file = Known {
+                held_at: None,
+                is_opened: file.is_opened || known.is_opened,
+                is_own: file.is_own || known.is_own,
+            };
         }
     }
 
     /// The agent got `keys` when the store had this version.
-    fn note_grant(
-        &mut self,
-        party: &Party,
-        attempt: &Attempt<'_>,
-        mut keys: Vec<Key>,
-        version: i64,
-    ) -> Result<(), StoreError> {
+    fn note_grant(&mut self, attempt: &Attempt<'_>, keys: &[Key], version: i64) -> Then {
         if attempt.is_folder {
-            if let (Action::Rename, [from, to]) = (attempt.action, keys.as_slice()) {
-                self.folder_moves(from, to);
-            }
-            return Ok(());
-        }
-        if let (Action::Rename, [from, _]) = (attempt.action, keys.as_slice())
-            && self.files.get(from).is_some_and(|file| file.is_own)
-        {
-            // A temporary file that becomes the real one: its own name is of no more use.
-            let from = keys.remove(0);
-            self.files.remove(&from);
-            self.store.release(&party.agent, &Which::These(wants_of(&from, false)))?;
+            return match (attempt.action, keys) {
+                (Action::Rename, [from, to]) => {
+                    self.folders_move(&[(from, to)]);
+                    Then::Forget(from.clone())
+                }
+                (Action::Exchange, [one, other]) => {
+                    self.folders_move(&[(one, other), (other, one)]);
+                    Then::Nothing
+                }
+                _ => Then::Nothing,
+            };
         }
         for key in keys {
-            let file = self.files.entry(key).or_default();
+            let file = self.files.entry(key.clone()).or_default();
             *file = Known {
                 held_at: Some(version),
                 is_opened: true,
                 is_own: file.is_own || attempt.action == Action::Create,
             };
         }
-        Ok(())
+        match (attempt.action, keys) {
+            (Action::Rename, [from, _]) if self.files[from].is_own => Then::GiveBack(from.clone()),
+            _ => Then::Nothing,
+        }
+    }
+
+    fn begin(&mut self, pid: u32, keys: Vec<Key>, then: Then) {
+        self.calls += 1;
+        self.under_way.push(UnderWay { pid, number: self.calls, keys, then });
+    }
+
+    fn end(&mut self, agent: &AgentId, pid: u32, is_performed: bool) {
+        let Some(index) = self.under_way.iter().position(|call| call.pid == pid) else { return };
+        match self.under_way.swap_remove(index).then {
+            // Another thread may be about to make it again.
+            Then::GiveBack(key)
+                if is_performed && !self.under_way.iter().any(|call| call.keys.contains(&key)) =>
+            {
+                self.files.remove(&key);
+                // A lock that stays is given back at the end.
+                let _ = self.store.release(agent, &Which::These(vec![want_of(&key)]));
+            }
+            Then::Forget(folder) if is_performed => {
+                self.files.retain(|key, _| !key.as_path().starts_with(folder.as_path()));
+            }
+            _ => {}
+        }
     }
 }
 
 impl Guard for StoreGuard {
     fn judge(&self, attempt: &Attempt<'_>) -> Ruling {
-        let Ok(mut books) = self.desk.lock() else {
-            return refuse("mala failed while it judged another write; start the agent again");
-        };
+        const FAILED: &str = "mala failed while it judged another write; start the agent again";
+        let keys: Vec<Key> = attempt.paths.iter().map(|path| key(path)).collect();
+        let Ok(mut books) = self.desk.lock() else { return refuse(FAILED) };
         if let Some(message) = books.repeats(|| refused(attempt)) {
             return Ruling::Refuse { message };
         }
-        let ruling = self
-            .decide(&mut books, attempt)
-            .unwrap_or_else(|error| refuse(&format!("nothing may be written: {error}")));
+        let mut waiting = None;
+        let ruling = loop {
+            match self.decide(&mut books, attempt, &keys) {
+                Ok(Decision::Allow(then)) => {
+                    books.begin(attempt.pid, keys, then);
+                    return Ruling::Allow;
+                }
+                Ok(Decision::Refuse(message)) => break refuse(&message),
+                Ok(Decision::StillOpen { message, granted, since }) => {
+                    let (since, began) = *waiting.get_or_insert_with(|| (since, Instant::now()));
+                    if began.elapsed() >= PATIENCE {
+                        give_back(&mut books.store, &granted, since);
+                        break refuse(&message);
+                    }
+                    // Whatever else the agent does goes on.
+                    drop(books);
+                    thread::sleep(LOOK_AGAIN);
+                    let Ok(again) = self.desk.lock() else { return refuse(FAILED) };
+                    books = again;
+                }
+                Err(error) => break refuse(&format!("nothing may be written: {error}")),
+            }
+        };
         if let Ruling::Refuse { message } = &ruling {
             let refused = refused(attempt);
             let target = attempt.paths.last().map(|path| Target::File(key(path)));
@@ -421,6 +560,18 @@ impl Guard for StoreGuard {
             books.note_refusal(refused, message);
         }
         ruling
+    }
+
+    fn is_over(&self, pid: u32, is_performed: bool) {
+        let Ok(mut books) = self.desk.lock() else { return };
+        books.end(&self.party.agent, pid, is_performed);
+        if books.waiting > 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    fn grants(&self) -> Option<u64> {
+        Some(self.grants.load(Ordering::SeqCst))
     }
 
     /// What git ignores, unless somebody else has locked it: agents can change what git ignores.
@@ -519,15 +670,29 @@ fn key(path: &Path) -> Key {
     Key::from_stored(path.as_os_str().as_bytes().to_vec())
 }
 
-/// A file, or a folder with everything below it.
+fn want_of(key: &Key) -> Want {
+    Want { target: Target::File(key.clone()), aliases: Vec::new(), mode: Mode::Exclusive }
+}
+
+/// A file, or a folder with everything below it. If that cannot be said, with everything in the nearest folder around it of
+/// which it can.
 fn wants_of(key: &Key, is_folder: bool) -> Vec<Want> {
-    let want = |target| Want { target, aliases: Vec::new(), mode: Mode::Exclusive };
-    let mut wants = vec![want(Target::File(key.clone()))];
+    let mut wants = vec![want_of(key)];
     if is_folder {
-        let text = [Pattern::literal(key.as_bytes()).text(), b"/**"].concat();
-        wants.extend(Pattern::parse(&text).ok().map(|pattern| want(Target::Pattern(pattern))));
+        let around = key.as_path().ancestors().map(|folder| folder.as_os_str().as_bytes());
+        let pattern = around.into_iter().find_map(all_in);
+        wants.extend(pattern.map(|pattern| Want { target: Target::Pattern(pattern), ..want_of(key) }));
     }
     wants
+}
+
+/// Everything in a folder; none if the path is too long for a pattern.
+fn all_in(folder: &[u8]) -> Option<Pattern> {
+    let text = match folder {
+        b"" => b"**".to_vec(),
+        folder => [Pattern::literal(folder).text(), b"/**"].concat(),
+    };
+    Pattern::parse(&text).ok()
 }
 
 fn refuse(message: &str) -> Ruling {

@@ -12,7 +12,7 @@ mod refusals;
 mod rescue;
 mod turns;
 
-pub(crate) use drain::{drain, outlive_the_dead};
+pub(crate) use drain::{drain, not_closed, take_over};
 pub(crate) use guard::{Lost, StoreGuard};
 pub(crate) use ignored::Ignored;
 pub(crate) use refusals::Refused;

@@ -10,14 +10,14 @@ use mala_config::Unlocked;
 use mala_core::claim::{Reading, TargetError};
 use mala_core::key::KeyError;
 use mala_core::shell::word;
-use mala_core::{CommandPattern, Conflict, Mode, Target, Want};
+use mala_core::{CommandPattern, Conflict, Mode, Target, Timestamp, Want};
 use mala_gate::Repo;
 use mala_store::{EventKind, Outcome, Request};
 use serde_json::json;
 
 use super::session::Session;
 use super::{audit, waiting};
-use crate::enforce::{Ignored, outlive_the_dead};
+use crate::enforce::{Ignored, take_over};
 use crate::error::CliError;
 use crate::refusal;
 use crate::ui::plain;
@@ -190,10 +190,11 @@ fn reserve(
         ttl: session.settings()?.lock.ttl,
         reason: Some(format!("written by {}", tool.name)),
     };
+    let since = Timestamp::now();
     Ok(match session.store.reserve(&request)? {
         Outcome::Granted(locks) => {
-            outlive_the_dead(&session.scope, &mut session.store, &locks)?;
-            None
+            let taken = take_over(&session.scope, &mut session.store, &locks, since);
+            taken.err().map(|error| Refused::Ruled(error.messages().join(": ")))
         }
         Outcome::Refused(refusal) => refused(session, &refusal.conflicts),
     })

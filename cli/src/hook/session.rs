@@ -15,6 +15,7 @@ use super::{audit, identity, news, waiting};
 use crate::commands::gate::{Question, Subject, Transcript, verdict};
 use crate::commands::lock::hand_on::hand_on;
 use crate::context::Context;
+use crate::enforce::not_closed;
 use crate::error::CliError;
 
 /// One call's view of its session.
@@ -115,7 +116,7 @@ impl<'a> Session<'a> {
             // Whoever asked comes before those who merely wait.
             let keys: Vec<Key> = finished.iter().filter_map(|want| want.target.file().cloned()).collect();
             hand_on(self.context, &mut self.store, &self.party.agent, &keys)?;
-            self.store.release(&self.party.agent, &Which::These(finished))?;
+            self.release_closed(finished, &keys)?;
         }
         Ok(Answer::Continue)
     }
@@ -147,6 +148,18 @@ impl<'a> Session<'a> {
         let failures: Vec<String> =
             verdict.failures().map(|check| format!("- {}: {}", check.name, check.detail)).collect();
         Ok(Some(format!("mala: this is not accepted yet:\n{}", failures.join("\n"))))
+    }
+
+    /// Gives files back that nobody has open for writing any more; the others stay.
+    fn release_closed(&mut self, mut files: Vec<Want>, keys: &[Key]) -> Result<(), CliError> {
+        let closing = self.context.supervised.as_ref().map(|supervised| supervised.guard.leave(keys));
+        let Ok(_closed) = closing.transpose() else { return Ok(()) };
+        let open = not_closed(&self.scope, keys);
+        files.retain(|want| want.target.file().is_none_or(|key| !open.contains(&key)));
+        if !files.is_empty() {
+            self.store.release(&self.party.agent, &Which::These(files))?;
+        }
+        Ok(())
     }
 
     /// The files this agent holds that are as the last commit has them.

@@ -2,6 +2,7 @@
 
 mod deputy;
 mod fallback;
+mod hand_overs;
 mod programs;
 mod signals;
 

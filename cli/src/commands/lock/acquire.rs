@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use mala_config::Override;
 use mala_core::shell::word;
-use mala_core::{Conflict, IssueId, Mode};
+use mala_core::{Conflict, IssueId, Mode, Timestamp};
 use mala_logs::telemetry::{LockResult, WaitResult, metrics, spans};
 use mala_store::{Cause, Outcome, Refusal, Request, Wait, show_circle};
 use serde_json::json;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{explain_conflicts, patience, write_locks};
 use crate::claim;
 use crate::context::{Caller, Context, Paths};
-use crate::enforce::outlive_the_dead;
+use crate::enforce::take_over;
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::refusal;
@@ -63,7 +63,7 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
         ttl: settings.lock.ttl,
         reason: args.reason,
     };
-    let (began, mut has_waited) = (Instant::now(), false);
+    let (began, since, mut has_waited) = (Instant::now(), Timestamp::now(), false);
     let outcome = match patience {
         Some(patience) => {
             let wait = Wait { longest: patience, on_behalf_of: context.asker_process(), remind_every: None };
@@ -82,7 +82,7 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
     count(&outcome, has_waited.then(|| began.elapsed()));
     match outcome {
         Outcome::Granted(locks) => {
-            outlive_the_dead(&scope, &mut store, &locks)?;
+            take_over(&scope, &mut store, &locks, since)?;
             let body = json!({ "granted": json::locks(&locks), "conflicts": [] });
             context.ui.answer(&body, |out| write_locks(out, "locked", &locks))?;
             Ok(Code::SUCCESS)

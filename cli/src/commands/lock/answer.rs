@@ -90,7 +90,8 @@ pub(crate) fn release(
     let lock = store.locks()?.into_iter().find(|lock| lock.id == ask.lock && lock.agent == *holder);
     let wants = lock.map(|lock| Want { target: lock.target, aliases: lock.aliases, mode: lock.mode });
     let leaving = leaving(context, store, holder, &Which::These(wants.into_iter().collect()))?;
-    let _closed = context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving));
+    let _closed =
+        context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving)).transpose()?;
     drain(&scope, &leaving)?;
     Ok(store.answer_release(holder, id)?)
 }

@@ -30,7 +30,8 @@ pub(super) fn cmd_release(args: &ReleaseArgs, context: &Context) -> Result<Code,
     let mut store = context.store(&scope)?;
     let agent = args.caller.agent(context, &mut store)?;
     let leaving = leaving(context, &mut store, &agent, &which)?;
-    let _closed = context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving));
+    let _closed =
+        context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving)).transpose()?;
     drain(&scope, &leaving)?;
     match store.release(&agent, &which)? {
         Released::Done(locks) => {

@@ -46,7 +46,8 @@ pub(super) fn cmd_transfer(args: &TransferArgs, context: &Context) -> Result<Cod
         Which::These(context.wants(&scope, &paths, Mode::Exclusive)?)
     };
     let leaving = leaving(context, &mut store, &args.from, &which)?;
-    let _closed = context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving));
+    let _closed =
+        context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving)).transpose()?;
     drain(&scope, &leaving)?;
     let moved = store.transfer(&args.from, &args.to, &which)?;
     super::answer_renewed(context, "transferred", &args.from, &moved, |out, locks| {

@@ -1,0 +1,144 @@
+//! A file that changes hands is its new holder's alone, whatever the last one has begun or left open.
+
+use std::process::{Child, Stdio};
+
+use mala_tests::{World, eventually};
+use serde_json::json;
+
+use super::{exec, read, world};
+use crate::cli::{Answer, MALA, done, held, mala, pair};
+
+/// Exchanges two names.
+const EXCHANGE: &str = "import ctypes, sys; a, b = map(str.encode, sys.argv[1:]); ctypes.CDLL(None).renameat2(-100, a, -100, b, 2)";
+
+/// Runs a script as `me` until its input ends, and waits until it has come to `touch ready.log`.
+fn begin(world: &World, script: &str) -> Child {
+    let agent = mala(world, ["exec", "--agent", "me", "--", "bash", "-c", &format!("{script}; cat")])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("it has begun", || world.root().join("ready.log").exists());
+    agent
+}
+
+fn world_with_folders() -> World {
+    let world = world();
+    world.write(".gitignore", "*.log\n");
+    world.write("a/f", "a\n");
+    world.write("b/f", "b\n");
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "folders"]);
+    world
+}
+
+#[test]
+fn a_lock_is_not_given_on_a_file_that_another_agent_still_writes() {
+    let world = world_with_folders();
+    let mut me = begin(&world, "exec 3>> free.txt; touch ready.log");
+    // However it comes that the lock is free.
+    world.sql().execute("DELETE FROM lock WHERE agent = 'me'", []).unwrap();
+    for answer in [
+        exec(&world, "third", "echo third >> free.txt"),
+        exec(&world, "third", &format!("{MALA} lock acquire free.txt")),
+        mala(&world, ["lock", "acquire", "free.txt", "--agent", "other"]).output().unwrap().into(),
+    ] {
+        assert_ne!(answer.code, 0, "{answer:?}");
+        assert!(answer.err.contains("`free.txt` is still open for writing by"), "{answer:?}");
+        assert!(!held(&world).iter().any(|lock| lock.0 == "free.txt"), "it was given back");
+    }
+    drop(me.stdin.take());
+    me.wait().unwrap();
+    assert_eq!(read(&world, "free.txt"), "anybody's\n");
+    let own = format!("exec 3>> free.txt; {MALA} lock acquire free.txt && echo third >> free.txt");
+    assert_eq!(exec(&world, "third", &own).code, 0, "what one has open oneself is no obstacle");
+    assert_eq!(read(&world, "free.txt"), "anybody's\nthird\n");
+}
+
+#[test]
+fn what_is_open_in_exchanged_folders_is_not_handed_on() {
+    let world = world_with_folders();
+    for (open, now) in [("a/f", "b/f"), ("b/f", "a/f")] {
+        let script =
+            format!("exec 3>> {open}; python3 -c '{EXCHANGE}' a b; {MALA} lock release --all; echo $?");
+        let answer = exec(&world, "me", &script);
+        assert_eq!(answer.out, "1\n", "{answer:?}");
+        assert!(answer.err.contains(&format!("`{now}` is still open for writing")), "{answer:?}");
+    }
+}
+
+#[test]
+fn an_exchanged_name_stays_locked() {
+    let world = world_with_folders();
+    // Another lock, so that these are looked up again.
+    let script = format!(
+        "echo > new.txt; echo >> free.txt; {MALA} lock acquire z >/dev/null; python3 -c '{EXCHANGE}' new.txt free.txt; \
+         {MALA} lock list --agent me"
+    );
+    let answer = exec(&world, "me", &script);
+    assert!(answer.out.contains("new.txt") && answer.out.contains("free.txt"), "{answer:?}");
+}
+
+#[test]
+fn the_end_of_a_turn_gives_no_file_back_that_is_open() {
+    let world = world_with_folders();
+    let stop = json!({ "hook_event_name": "Stop", "session_id": "s", "cwd": world.root(), "stop_hook_active": false });
+    world.write("stop.log", &stop.to_string());
+    let script =
+        format!("exec 3>> free.txt; {MALA} lock acquire a/f; {MALA} hook claude < stop.log; touch ready.log");
+    let mut me = begin(&world, &script);
+    assert!(held(&world).contains(&pair("free.txt", "me")), "{:?}", held(&world));
+    assert!(!held(&world).contains(&pair("a/f", "me")), "it is not open");
+    drop(me.stdin.take());
+    me.wait().unwrap();
+}
+
+#[test]
+fn a_lock_is_not_given_back_before_what_it_allowed_is_done() {
+    let world = world_with_folders();
+    let script = r"
+import ctypes, os, subprocess, sys, threading, time
+mala = sys.argv[1]
+libc = ctypes.CDLL(None)
+for folder in range(40):
+    os.makedirs('.git/big/%d' % folder)
+    for file in range(1000): os.close(os.open('.git/big/%d/%d' % (folder, file), os.O_CREAT | os.O_WRONLY))
+open('mine.txt', 'w').write('mine\n')
+subprocess.run([mala, 'lock', 'acquire', 'free.txt'], check=True)
+# The second one waits for the first one, which takes its time.
+renames = [(b'.git/big', b'big.log'), (b'mine.txt', b'free.txt')]
+threads = [threading.Thread(target=libc.rename, args=names) for names in renames]
+for thread in threads: thread.start(); time.sleep(0.05)
+released = subprocess.run([mala, 'lock', 'release', 'free.txt'])
+then = open('free.txt').read()
+for thread in threads: thread.join()
+print(released.returncode, then == open('free.txt').read())
+";
+    let answer: Answer =
+        mala(&world, ["exec", "--agent", "me", "--", "python3", "-c", script, MALA]).output().unwrap().into();
+    assert!(answer.out.ends_with("0 True\n") || answer.out.contains("1 "), "{answer:?}");
+}
+
+#[test]
+fn a_folder_that_is_too_deep_for_a_pattern_does_not_move_with_what_others_hold() {
+    for path in [vec!["d".repeat(200); 4].join("/"), vec!["d"; 64].join("/")] {
+        let world = world();
+        world.write(&format!("{path}/theirs.txt"), "theirs\n");
+        done(&world, &format!("lock acquire {path}/theirs.txt --agent other"));
+        let answer = exec(&world, "me", &format!("mv {path} moved"));
+        assert_ne!(answer.code, 0, "{answer:?}");
+        assert!(answer.err.contains("too long for a folder to be locked"), "{answer:?}");
+        assert_eq!(read(&world, &format!("{path}/theirs.txt")), "theirs\n");
+    }
+}
+
+#[test]
+fn a_folder_does_not_take_a_name_that_is_locked() {
+    let world = world();
+    done(&world, "lock acquire new.txt docs/** --agent other");
+    let answer =
+        exec(&world, "me", "mkdir new.txt; mkdir docs free; mkdir docs/a; ls -d new.txt docs docs/a free");
+    assert_eq!(answer.out, "docs\nfree\n", "{answer:?}");
+    assert!(answer.err.contains("`new.txt` is held by `other`"), "{answer:?}");
+    assert!(!held(&world).contains(&pair("free", "me")), "a folder needs no lock");
+}
