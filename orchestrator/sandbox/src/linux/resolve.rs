@@ -122,17 +122,35 @@ impl Place {
 
     /// True if the name leads to the same as when it was looked at, in the same folder.
     pub(crate) fn is_unchanged(&self) -> bool {
-        let is_same = |one: Result<Stat, Errno>, other: Result<Stat, Errno>| matches!((one, other), (Ok(one), Ok(other)) if identity(&one) == identity(&other));
-        let stat_folder = |folder: &Path| rustix::fs::fstat(open_folder(folder)?);
-        let is_in_place = |parent: &OwnedFd| {
-            self.path.parent().is_some_and(|folder| is_same(stat_folder(folder), rustix::fs::fstat(parent)))
-        };
         let is_as_found = match (self.look(), &self.found) {
             (Ok(now), Some(found)) => identity(&now) == found.identity(),
             (Err(errno), None) => errno == Errno::NOENT,
             _ => false,
         };
-        is_as_found && self.parent.get().is_none_or(is_in_place)
+        is_as_found && self.is_in_place()
+    }
+
+    /// The same for calls that are about the name: files may have replaced each other, but no folder.
+    pub(crate) fn has_unchanged_name(&self) -> bool {
+        let folder = |stat: &Stat| {
+            (FileType::from_raw_mode(stat.st_mode) == FileType::Directory).then(|| identity(stat))
+        };
+        let now = match self.look() {
+            Ok(stat) => folder(&stat),
+            Err(Errno::NOENT) => None,
+            Err(_unknown) => return false,
+        };
+        now == self.found.as_ref().and_then(|found| folder(&found.stat)) && self.is_in_place()
+    }
+
+    /// True if the folder, if it is open, still has its name.
+    fn is_in_place(&self) -> bool {
+        let Some(parent) = self.parent.get() else { return true };
+        let by_name = || rustix::fs::fstat(open_folder(self.path.parent().ok_or(Errno::ACCESS)?)?);
+        match (by_name(), rustix::fs::fstat(parent)) {
+            (Ok(by_name), Ok(open)) => identity(&by_name) == identity(&open),
+            _ => false,
+        }
     }
 
     fn new(parent: OwnedFd, name: &OsStr, found: Option<Found>) -> Result<Self, Errno> {

@@ -154,3 +154,24 @@ fn a_folder_with_hard_links_stays_where_it_is_whatever_its_path_leads_to() {
     });
     assert!(!world.root().join("ignored/a/x").exists(), "a file has a name that needs no lock");
 }
+
+#[test]
+fn programs_that_replace_each_others_files_do_not_fail() {
+    let world = World::new(User::Myself);
+    let script = "
+failed = []
+def save(number):
+    for _ in range(100):
+        try:
+            open('temp%d' % number, 'w').close(); os.rename('temp%d' % number, 'free.txt')
+            open('free.txt', 'a').close()
+            os.unlink('gone') if number % 2 else open('gone', 'w').close()
+        except FileNotFoundError: pass
+        except OSError as error: failed.append(error)
+    open('failed', 'a').write(repr(failed))
+for number in range(8):
+    if os.fork() == 0: save(number); os._exit(0)
+for _ in range(8): os.wait()";
+    run_quietly(&world, script);
+    assert_eq!(world.read("failed"), "[]".repeat(8));
+}

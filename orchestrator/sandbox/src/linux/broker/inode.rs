@@ -13,7 +13,7 @@ use super::call::{At, AttributeChange, Owner};
 use super::session::{Permit, Session};
 use crate::Action;
 use crate::linux::handle;
-use crate::linux::resolve::{self, Found, Last, Object};
+use crate::linux::resolve::{self, Found, Last, Object, Place};
 
 /// The kernel's limits.
 const ATTRIBUTE_NAME_MOST: usize = 255;
@@ -117,7 +117,7 @@ impl Session<'_> {
         let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
         let permit = self.permit(action, &names, place.is_folder())?;
         if !names.is_empty() {
-            self.expect_unchanged(&[place])?;
+            self.expect(&[place], Place::is_unchanged)?;
         }
         Ok((found, permit))
     }

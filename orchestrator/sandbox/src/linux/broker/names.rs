@@ -178,9 +178,9 @@ impl Session<'_> {
         let action = if exchanges { Action::Exchange } else { Action::Rename };
         let rename = || {
             if sides[0] == sides[1] {
-                self.expect_unchanged(&[&from, &to])?;
+                self.expect(&[&from, &to], Place::has_unchanged_name)?;
             } else {
-                Self::expect_still(&[&from, &to])?;
+                Self::expect_of_all(&[&from, &to], Place::has_unchanged_name)?;
             }
             let from_folder = from.parent()?;
             let to_folder = if from.path.parent() == to.path.parent() { from_folder } else { to.parent()? };
@@ -239,7 +239,9 @@ impl Session<'_> {
         // An empty folder is nobody's.
         let names = if place.is_folder() { Vec::new() } else { judged(&[lane]) };
         let permit = self.permit(Action::Delete, &names, false)?;
-        permit.perform_on(&[&place], || rustix::fs::unlinkat(place.parent()?, place.name(), flags))?;
+        permit.perform_on(&place, Place::has_unchanged_name, || {
+            rustix::fs::unlinkat(place.parent()?, place.name(), flags)
+        })?;
         if place.is_folder() {
             self.rules.zones.folder_is_gone();
         }
@@ -282,13 +284,12 @@ impl Session<'_> {
         if found.kind() == FileType::Directory {
             return Err(Errno::PERM);
         }
-        let mut places = vec![&to];
-        if let Object::Named(place) = &object {
-            places.push(place);
-        }
         let link = || {
             // The agent itself may have moved it to another side.
-            Self::expect_still(&places)?;
+            if let Object::Named(place) = &object {
+                Self::expect_of_all(&[place], Place::is_unchanged)?;
+            }
+            Self::expect_of_all(&[&to], Place::has_unchanged_name)?;
             handle::link(&found.fd, to.parent()?, to.name())
         };
         let permit = self.permit(Action::Link, &names, false)?;
@@ -317,7 +318,7 @@ impl Session<'_> {
         let text = self.task.read_path(text)?;
         let Some(place) = self.name(&given, Errno::EXIST)? else { return Ok(Answer::Proceed) };
         let Some(permit) = self.may_create(&place)? else { return Ok(Answer::Proceed) };
-        permit.perform_on(&[&place], || {
+        permit.perform_on(&place, Place::has_unchanged_name, || {
             rustix::fs::symlinkat(OsStr::from_bytes(&text), place.parent()?, place.name())
         })?;
         Ok(Answer::Done)
@@ -337,7 +338,7 @@ impl Session<'_> {
             Err(Errno::EXIST) => return Err(Errno::ADDRINUSE),
             Err(errno) => return Err(errno),
         };
-        permit.perform_on(&[&place], || {
+        permit.perform_on(&place, Place::has_unchanged_name, || {
             handle::bind(&self.task.borrow(socket)?, place.parent()?, &place.name())
         })?;
         if !place.path.parent().is_some_and(hands_down_access) {
@@ -379,7 +380,7 @@ impl Session<'_> {
             return Ok(Answer::Proceed);
         }
         let permit = self.permit(Action::Create, &judged(&[lane]), true)?;
-        permit.perform_on(&[&place], || self.make_folder(&place, mode))?;
+        permit.perform_on(&place, Place::has_unchanged_name, || self.make_folder(&place, mode))?;
         Ok(Answer::Done)
     }
 
@@ -461,7 +462,7 @@ impl Session<'_> {
             return Err(Errno::PERM);
         }
         let (mode, needs_more) = self.rules.umasks.apply(self.task, mode, place.path.parent());
-        permit.perform_on(&[&place], || {
+        permit.perform_on(&place, Place::has_unchanged_name, || {
             rustix::fs::mknodat(place.parent()?, place.name(), kind, mode, device)
         })?;
         if needs_more {

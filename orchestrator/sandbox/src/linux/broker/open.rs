@@ -301,7 +301,8 @@ impl Session<'_> {
             return Ok(Answer::Proceed);
         }
         let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
-        self.permit(Action::Write, &names, false)?.perform_on(&[place], || self.reopen(wish, found))
+        self.permit(Action::Write, &names, false)?
+            .perform_on(place, Place::is_unchanged, || self.reopen(wish, found))
     }
 
     fn create(&self, wish: Wish, place: &Place, lane: Lane<'_>) -> Result<Answer, Errno> {
@@ -313,7 +314,7 @@ impl Session<'_> {
             Lane::Judged(name) => self.permit(Action::Create, &[name], false)?,
             Lane::Free | Lane::Loose | Lane::Above => self.permit(Action::Create, &[], false)?,
         };
-        permit.perform_on(&[place], || self.make_file(wish, place))
+        permit.perform_on(place, Place::has_unchanged_name, || self.make_file(wish, place))
     }
 
     fn make_file(&self, wish: Wish, place: &Place) -> Result<Answer, Errno> {

@@ -17,7 +17,7 @@ use crate::linux::zones::Zone;
 use crate::{Action, Attempt, Guard, Ruling};
 
 /// Times a name may come to mean something else under our hands before we give up.
-const RETRIES: u32 = 16;
+const RETRIES: u32 = 64;
 /// A name means something else than what was judged, so the call is looked at anew. No errno that the kernel has.
 const CHANGED: Errno = Errno::from_raw_os_error(1024);
 
@@ -114,17 +114,17 @@ impl Permit<'_> {
         done
     }
 
-    /// The same for a call that acts on these, unless one of them has changed since it was looked at.
+    /// The same for a call about the name or the file there, as `is_still` says, unless that has changed since it was looked at.
     pub(super) fn perform_on<T>(
         self,
-        places: &[&Place],
+        place: &Place,
+        is_still: fn(&Place) -> bool,
         work: impl FnOnce() -> Result<T, Errno>,
     ) -> Result<T, Errno> {
-        let is_asked = self.is_judged;
-        let session = self.session;
+        let (session, is_judged) = (self.session, self.is_judged);
         self.perform(|| {
-            if is_asked {
-                session.expect_unchanged(places)?;
+            if is_judged {
+                session.expect(&[place], is_still)?;
             }
             work()
         })
@@ -310,16 +310,16 @@ impl<'a> Session<'a> {
 
     /// An error if a name does not lead any more to what it led to when it was looked at. Whoever had it then may have moved
     /// the file, and what is judged is the name. What the agent has had since before cannot have been moved by others.
-    pub(super) fn expect_unchanged(&self, places: &[&Place]) -> Result<(), Errno> {
+    pub(super) fn expect(&self, places: &[&Place], is_still: fn(&Place) -> bool) -> Result<(), Errno> {
         if self.grants.is_some() && self.rules.guard.grants() == self.grants {
             return Ok(());
         }
-        Self::expect_still(places)
+        Self::expect_of_all(places, is_still)
     }
 
     /// The same, whoever could have moved it.
-    pub(super) fn expect_still(places: &[&Place]) -> Result<(), Errno> {
-        if places.iter().all(|place| place.is_unchanged()) { Ok(()) } else { Err(CHANGED) }
+    pub(super) fn expect_of_all(places: &[&Place], is_still: fn(&Place) -> bool) -> Result<(), Errno> {
+        if places.iter().all(|place| is_still(place)) { Ok(()) } else { Err(CHANGED) }
     }
 
     pub(super) fn is_waiting(&self) -> bool {
