@@ -147,12 +147,24 @@ fn watch(control: BorrowedFd<'_>, signals: &Signals) -> Result<Exit, SandboxErro
         }
         if told {
             let mut message = [0_u8; 8];
-            let length = net::recv(control, &mut message, RecvFlags::empty()).map_or(0, |(length, _)| length);
+            let length = next(control, &mut message);
             match &message[..length] {
                 [keeper::ENDED, a, b, c, d] => return Ok(exit(i32::from_ne_bytes([*a, *b, *c, *d]))),
                 [keeper::STOPPED, by] => signals::stop_with_job(i32::from(*by)),
                 _ => return Err(SandboxError::KeeperLost),
             }
+        }
+    }
+}
+
+/// The keeper's next message, of so many bytes; none if there will be no more.
+fn next(control: BorrowedFd<'_>, message: &mut [u8]) -> usize {
+    loop {
+        match net::recv(control, &mut *message, RecvFlags::empty()) {
+            Ok((length, _)) => return length,
+            // It left without having read all that we sent. The kernel says so once, before what the keeper sent last.
+            Err(rustix::io::Errno::CONNRESET | rustix::io::Errno::INTR) => {}
+            Err(_gone) => return 0,
         }
     }
 }

@@ -136,6 +136,25 @@ fn signals_to_the_supervisor_reach_the_program() {
     }
 }
 
+/// As `timeout` does it: two signals to the whole group, the first of which ends the program. The keeper leaves without having read
+/// that the supervisor has got the second.
+#[test]
+fn the_end_arrives_although_a_signal_came_too_late_for_the_program() {
+    let world = World::new(User::Myself);
+    let ready = world.base().join("out/ready");
+    for round in 0..30 {
+        let mut command =
+            world.command(Mode::Sandboxed, "bash", &["-c", "echo > $OUT/ready; sleep 60; true"]);
+        let supervisor = command.process_group(0).spawn().unwrap();
+        wait_for("the program runs", || ready.exists());
+        let both = format!("kill -TERM -{0}; kill -CONT -{0}", supervisor.id());
+        assert!(Command::new("sh").args(["-c", &both]).status().unwrap().success());
+        let outcome = Outcome::of(supervisor);
+        assert_eq!(outcome.code, Some(128 + 15), "{round}: {}", outcome.err);
+        fs::remove_file(&ready).unwrap();
+    }
+}
+
 #[test]
 fn the_tree_cannot_reach_its_keeper_and_supervisor() {
     let world = World::new(User::Myself);
