@@ -93,8 +93,13 @@ impl Task {
             .collect())
     }
 
-    /// C strings from the caller's memory, as many as can be read; most of them in one step.
+    /// Paths from the caller's memory, most of them in one step. None of them if one cannot be read.
     pub(crate) fn read_texts(self, addresses: &[u64]) -> Vec<Vec<u8>> {
+        self.read_all_texts(addresses, libc::PATH_MAX as usize - 1).unwrap_or_default()
+    }
+
+    /// C strings of at most so many bytes from the caller's memory, most of them in one step.
+    pub(crate) fn read_all_texts(self, addresses: &[u64], most: usize) -> Result<Vec<Vec<u8>>, Errno> {
         /// Few arguments are longer, and those are read alone.
         const EACH: usize = 256;
         let mut rooms = Vec::with_capacity(addresses.len());
@@ -112,12 +117,9 @@ impl Task {
             let (piece, after) = rest.split_at(room.min(rest.len()));
             rest = after;
             let whole = piece.iter().position(|byte| *byte == 0).map(|end| piece[..end].to_vec());
-            match whole.map_or_else(|| self.read_path(address), Ok) {
-                Ok(text) => texts.push(text),
-                Err(_unreadable) => break,
-            }
+            texts.push(whole.map_or_else(|| self.read_text(address, most), Ok)?);
         }
-        texts
+        Ok(texts)
     }
 
     fn read(self, address: u64, into: &mut [u8]) -> Result<usize, Errno> {

@@ -272,6 +272,16 @@ fn a_second_mount_of_the_tree_is_the_tree() {
 }
 
 #[test]
+fn a_program_that_nobody_may_look_into_starts_nothing() {
+    let Some(ordinary) = User::all().pop() else { return };
+    let world = World::new(ordinary);
+    let script = "cp $(command -v env) $OUT/env; $OUT/env echo seen; chmod 111 $OUT/env; $OUT/env echo unseen; echo $?";
+    let outcome = world.sh(Mode::Sandboxed, script);
+    assert_eq!(outcome.out, "seen\n126\n", "{}", outcome.err);
+    assert!(outcome.err.contains("Permission denied"), "{}", outcome.err);
+}
+
+#[test]
 fn a_sandbox_in_a_sandbox_says_so() {
     let world = World::new(User::Myself);
     let outcome = world.sh(Mode::Sandboxed, "../supervise $ROOT sub/held.txt true");

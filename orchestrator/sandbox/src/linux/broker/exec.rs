@@ -1,5 +1,6 @@
 //! Programs that start.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -15,31 +16,57 @@ use crate::{Ruling, Start};
 /// Arguments beyond these are not looked at.
 const MOST_ARGS: usize = 256;
 
+/// The kernel takes no longer ones.
+const LONGEST_ARG: usize = 32 * 4096 - 1;
+
 impl Session<'_> {
-    /// Lets the kernel start the program, unless the guard says no. What cannot be read is the kernel's to refuse.
+    /// Lets the kernel start the program, unless the guard says no. What cannot be read was not judged and does not start: the
+    /// kernel, which looks later and may look everywhere, could find something there.
     pub(super) fn exec(&self, path: u64, args: u64) -> Result<Answer, Errno> {
-        let Ok(path) = self.task.read_path(path) else { return Ok(Answer::Proceed) };
+        let path = self.task.read_path(path).map_err(unreadable)?;
         if is_absent(&path) {
             return Ok(Answer::Proceed);
         }
         self.rules.memory.forget();
         let program = Path::new(OsStr::from_bytes(&path)).file_name().unwrap_or_default();
-        let first = self.task.read_list(args).unwrap_or_default();
-        let called = first.first().and_then(|name| self.task.read_path(*name).ok()).unwrap_or_default();
+        let first = read_addresses(self.task, args)?;
+        let called = match first.first() {
+            None | Some(0) => Vec::new(),
+            Some(name) => self.task.read_text(*name, LONGEST_ARG).map_err(too_long)?,
+        };
+        let failed = Cell::new(None);
         let start = Start::new(self.task.tid, program, OsStr::from_bytes(&called), || {
-            read_args(self.task, args, first)
+            read_args(self.task, args, first).unwrap_or_else(|error| {
+                failed.set(Some(error));
+                Vec::new()
+            })
         });
-        if let Ruling::Refuse { message } = self.ask(|guard| guard.judge_start(&start)) {
+        let is_read = || failed.get().map_or(Ok(()), Err);
+        let ruling = self.ask(|guard| guard.judge_start(&start));
+        is_read()?;
+        if let Ruling::Refuse { message } = ruling {
             self.task.tell(&message);
             return Err(Errno::ACCESS);
         }
         self.rules.gate.settle();
-        match self.ask(|guard| guard.hold(&start)) {
+        let hold = self.ask(|guard| guard.hold(&start));
+        is_read()?;
+        match hold {
             Some(hold) => self.rules.gate.matched(self.task, hold)?,
             None => self.rules.gate.unmatched(self.task),
         }
         Ok(Answer::Proceed)
     }
+}
+
+/// What whoever calls `exec` is told. Nobody may look into a program whose file cannot be read.
+fn unreadable(error: Errno) -> Errno {
+    if error == Errno::PERM { Errno::ACCESS } else { error }
+}
+
+/// The same for an argument.
+fn too_long(error: Errno) -> Errno {
+    if error == Errno::NAMETOOLONG { Errno::TOOBIG } else { unreadable(error) }
 }
 
 /// True if there is no such program: most who look for one try all folders of `PATH`. False where a name may mean something
@@ -50,8 +77,13 @@ fn is_absent(path: &[u8]) -> bool {
     is_same_to_all && rustix::fs::access(path, Access::EXISTS) == Err(Errno::NOENT)
 }
 
+/// Some addresses from a list of arguments. To the kernel, no list is an empty one.
+fn read_addresses(task: Task, list: u64) -> Result<Vec<u64>, Errno> {
+    if list == 0 { Ok(Vec::new()) } else { task.read_list(list).map_err(unreadable) }
+}
+
 /// The arguments in the list at `list`, the `first` addresses of which are known.
-fn read_args(task: Task, list: u64, first: Vec<u64>) -> Vec<OsString> {
+fn read_args(task: Task, list: u64, first: Vec<u64>) -> Result<Vec<OsString>, Errno> {
     let mut args = Vec::new();
     let (mut at, mut addresses) = (list, first);
     while args.len() < MOST_ARGS && !addresses.is_empty() {
@@ -59,17 +91,16 @@ fn read_args(task: Task, list: u64, first: Vec<u64>) -> Vec<OsString> {
             Some(end) => (&addresses[..end], true),
             None => (&addresses[..], false),
         };
-        let texts = task.read_texts(some);
-        let is_broken = texts.len() < some.len();
+        let texts = task.read_all_texts(some, LONGEST_ARG).map_err(too_long)?;
         args.extend(texts.into_iter().map(OsString::from_vec));
-        if is_end || is_broken {
+        if is_end {
             break;
         }
         at += 8 * addresses.len() as u64;
-        addresses = task.read_list(at).unwrap_or_default();
+        addresses = read_addresses(task, at)?;
     }
     args.truncate(MOST_ARGS);
-    args
+    Ok(args)
 }
 
 #[cfg(test)]
@@ -79,17 +110,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_arguments_are_read_and_none_where_there_is_no_list() {
+    fn all_arguments_are_read_or_it_is_an_error() {
         let own = Task { tid: std::process::id() };
         // More than are read at once, one of them longer than most.
-        let texts: Vec<CString> =
-            (0..40).map(|n| CString::new("x".repeat(if n == 7 { 1000 } else { n })).unwrap()).collect();
+        let texts: Vec<CString> = (0..40)
+            .map(|n| {
+                CString::new("x".repeat(match n {
+                    7 => 1000,
+                    9 => 9000,
+                    _ => n,
+                }))
+                .unwrap()
+            })
+            .collect();
         let list: Vec<u64> = texts.iter().map(|text| text.as_ptr() as u64).chain([0]).collect();
         let at = list.as_ptr() as u64;
         let args = read_args(own, at, own.read_list(at).unwrap());
-        assert_eq!(args, texts.iter().map(|text| OsStr::from_bytes(text.to_bytes())).collect::<Vec<_>>());
-        assert!(own.read_list(8).is_err());
-        assert!(read_args(own, 8, Vec::new()).is_empty());
+        assert_eq!(
+            args.unwrap(),
+            texts.iter().map(|text| OsStr::from_bytes(text.to_bytes())).collect::<Vec<_>>()
+        );
+        assert_eq!(read_addresses(own, 0), Ok(Vec::new()));
+        assert_eq!(read_addresses(own, 8), Err(Errno::FAULT));
+        let name = list[20];
+        assert_eq!(read_args(own, 0, vec![name, name, 8, 0]), Err(Errno::FAULT));
+        let too_long = CString::new("x".repeat(LONGEST_ARG + 1)).unwrap();
+        assert_eq!(read_args(own, 0, vec![name, too_long.as_ptr() as u64, 0]), Err(Errno::TOOBIG));
     }
 
     #[test]
