@@ -51,9 +51,10 @@ impl Session<'_> {
         self.rules.gate.settle();
         let hold = self.ask(|guard| guard.hold(&start));
         is_read()?;
+        let is_waiting = || self.is_waiting();
         match hold {
-            Some(hold) => self.rules.gate.matched(self.task, hold)?,
-            None => self.rules.gate.unmatched(self.task),
+            Some(hold) => self.rules.gate.matched(self.task, hold, is_waiting)?,
+            None => self.rules.gate.unmatched(self.task, is_waiting),
         }
         Ok(Answer::Proceed)
     }

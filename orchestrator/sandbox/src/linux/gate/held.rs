@@ -83,7 +83,7 @@ impl Gate {
     /// If the thread belongs to a program that must wait, arranges that `release` is called on another thread when it
     /// may go on. False if there is nothing to wait for.
     pub(crate) fn stops(self: &Arc<Self>, stop: &Stop, release: impl FnOnce() + Send + 'static) -> bool {
-        let Some(Matched { process, hold, .. }) = self.arrived(stop.request.tid) else { return false };
+        let Some(Matched { process, hold, .. }) = self.arrived(stop) else { return false };
         let held = Held { gate: Arc::clone(self), process: Arc::new(process), stop: stop.clone() };
         let held = Arc::new(held);
         let attended = Arc::clone(&held);

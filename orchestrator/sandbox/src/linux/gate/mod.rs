@@ -12,7 +12,6 @@ mod image;
 mod lineage;
 mod taps;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,10 +43,18 @@ struct Matched {
     hold: Box<dyn Hold>,
 }
 
+impl Matched {
+    /// True if it has started or could not, now that `task` of the process `pid` makes another call. What other threads do
+    /// says nothing about it.
+    fn is_over(&self, pid: u32, task: Task, image: &Image) -> bool {
+        self.process.pid() == pid && (self.caller == task.tid || self.before != *image)
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Gate {
-    /// By process.
-    matched: Mutex<HashMap<u32, Matched>>,
+    /// In order. Several threads of one process may be about to start something, and only one can.
+    matched: Mutex<Vec<Matched>>,
     /// How many there are, to be read without the lock.
     count: AtomicUsize,
     lineage: Lineage,
@@ -72,29 +79,44 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Gate {
-    /// `task` is about to become a program that `hold` is for.
-    pub(crate) fn matched(&self, task: Task, hold: Box<dyn Hold>) -> Result<(), Errno> {
+    /// `task`, if it `is_waiting` for the answer, is about to become a program that `hold` is for.
+    pub(crate) fn matched(
+        &self,
+        task: Task,
+        hold: Box<dyn Hold>,
+        is_waiting: impl FnOnce() -> bool,
+    ) -> Result<(), Errno> {
         let pid = task.process()?;
         if self.lineage.covers(pid) {
-            self.unmatched(task);
+            self.unmatched(task, is_waiting);
             return Ok(());
         }
-        let process = Process::open(pid)?;
-        let entry = Matched { process, caller: task.tid, before: Image::of(pid), hold };
+        let entry = Matched { process: Process::open(pid)?, caller: task.tid, before: Image::of(pid), hold };
+        if !is_waiting() {
+            return Err(Errno::SRCH);
+        }
         self.change(|matched| {
-            matched.retain(|_, old| !old.process.is_dead());
-            matched.insert(pid, entry);
+            matched.retain(|old| !old.process.is_dead() && !old.is_over(pid, task, &entry.before));
+            matched.push(entry);
         });
         Ok(())
     }
 
-    /// `task` is about to become a program that need not wait.
-    pub(crate) fn unmatched(&self, task: Task) {
-        if self.expects()
-            && let Ok(pid) = task.process()
-        {
-            self.change(|matched| drop(matched.remove(&pid)));
+    /// `task`, if it `is_waiting` for the answer, is about to become a program that need not wait.
+    pub(crate) fn unmatched(&self, task: Task, is_waiting: impl FnOnce() -> bool) {
+        if !self.expects() {
+            return;
         }
+        let Ok(pid) = task.process() else { return };
+        self.change(|matched| {
+            if matched.iter().any(|entry| entry.process.pid() == pid) {
+                let image = Image::of(pid);
+                // A thread that is gone may have been ended by another one's start, and the image is that one's.
+                if is_waiting() {
+                    matched.retain(|entry| !entry.is_over(pid, task, &image));
+                }
+            }
+        });
     }
 
     /// True if a program is on its way to be stopped.
@@ -103,22 +125,22 @@ impl Gate {
     }
 
     /// The hold for a program that makes its first call, if it has one.
-    fn arrived(&self, tid: u32) -> Option<Matched> {
+    fn arrived(&self, stop: &Stop) -> Option<Matched> {
+        let tid = stop.request.tid;
         self.change(|matched| {
             let pid = owner_of(tid, matched)?;
-            let entry = matched.get(&pid)?;
-            if entry.process.is_dead() {
-                matched.remove(&pid);
+            matched.retain(|entry| entry.process.pid() != pid || !entry.process.is_dead());
+            let image = Image::of(pid);
+            // As above.
+            if !stop.listener.is_waiting(&stop.request) {
                 return None;
             }
-            if Image::of(pid) != entry.before {
-                return matched.remove(&pid);
-            }
-            // Still the old program. If the thread that wanted to leave it is here, it could not.
-            if entry.caller == tid {
-                matched.remove(&pid);
-            }
-            None
+            let is_loaded = |entry: &Matched| entry.process.pid() == pid && entry.before != image;
+            // The last: those before it could not start.
+            let found = matched.iter().rposition(is_loaded).map(|at| matched.remove(at));
+            // Where it is still the old program, a thread that wanted to leave it and is here could not.
+            matched.retain(|entry| !entry.is_over(pid, Task { tid }, &image));
+            found
         })
     }
 
@@ -127,7 +149,7 @@ impl Gate {
         self.taps.settle();
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut HashMap<u32, Matched>) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Matched>) -> T) -> T {
         let mut matched = lock(&self.matched);
         let result = change(&mut matched);
         self.count.store(matched.len(), Ordering::SeqCst);
@@ -155,10 +177,11 @@ impl Gate {
     }
 }
 
-/// Which of `processes` a thread belongs to.
-fn owner_of<T>(tid: u32, processes: &HashMap<u32, T>) -> Option<u32> {
-    if processes.contains_key(&tid) {
+/// Which of the processes a thread belongs to.
+fn owner_of(tid: u32, matched: &[Matched]) -> Option<u32> {
+    let mut pids = matched.iter().map(|entry| entry.process.pid());
+    if pids.clone().any(|pid| pid == tid) {
         return Some(tid);
     }
-    processes.keys().copied().find(|pid| Path::new(&format!("/proc/{pid}/task/{tid}")).exists())
+    pids.find(|pid| Path::new(&format!("/proc/{pid}/task/{tid}")).exists())
 }

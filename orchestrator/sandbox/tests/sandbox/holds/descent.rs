@@ -129,3 +129,31 @@ os.execv('/bin/echo', ['echo', 'done'])",
     assert_eq!(stage.events(), []);
     assert!(stage.world.root().join("two").exists());
 }
+
+/// Other threads try to start something that cannot be started, as fast as they can.
+const SPOILED: &str = "
+import ctypes, os, sys, threading, time
+libc = ctypes.CDLL(None)
+args = (ctypes.c_char_p * 2)(b'x', None)
+def spoil():
+    while True:
+        libc.execv(sys.argv[1].encode(), args)
+        libc.umask(0o22)
+for _ in range(3): threading.Thread(target=spoil, daemon=True).start()
+time.sleep(0.02)
+libc.execv(os.environb[b'OUT'] + b'/turn-a', args)
+";
+
+#[test]
+fn a_start_that_fails_does_not_save_another_thread_from_waiting() {
+    for spoiler in ["/etc/passwd", "$OUT/turn-broken"] {
+        let stage = Stage::new();
+        stage.script("turn-a", "#!/bin/sh\n");
+        stage.script("turn-broken", "");
+        let script =
+            format!("chmod 644 $OUT/turn-broken; for i in {{1..8}}; do python3 -c \"$0\" {spoiler}; done");
+        stage.let_all_go();
+        assert!(stage.play("bash", &["-c", &script, SPOILED]).end().exit.unwrap().success());
+        assert_eq!(times_waited(&stage), 8, "{spoiler}: {:?}", stage.events());
+    }
+}
