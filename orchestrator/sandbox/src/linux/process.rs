@@ -113,6 +113,12 @@ pub(crate) fn stat(pid: u32) -> Result<Stat, ProcError> {
     Stat::from_read(&line[..length])
 }
 
+/// The numbers of all processes that can be seen here.
+pub(crate) fn all() -> Result<impl Iterator<Item = u32>, Errno> {
+    let listed = fs::read_dir("/proc").map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    Ok(listed.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
+}
+
 /// True for a process below the keeper. The supervisor has other children, which it works with.
 pub(crate) fn is_in_tree(pid: u32) -> bool {
     let own = std::process::id();

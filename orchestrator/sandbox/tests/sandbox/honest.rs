@@ -170,6 +170,19 @@ print('done')
     work("debugs its own children", &["strace"], "strace -o $OUT/trace true; grep -c execve $OUT/trace"),
     work("rights that were given up stay given up", &["setpriv"], "chmod 755 $OUT; setpriv --reuid 65534 --regid 65534 --clear-groups sh -c 'echo x > free.txt; chmod 666 free.txt; echo y > new; echo z > ../beside; mkdir d; rm sub/other.txt; chmod 777 $OUT; truncate -s 0 free.txt' 2>&1; stat -c '%n %U %a' * .. ../*; cat free.txt"),
     work("files belong to who made them", &["setpriv"], "chmod 777 . ..; setpriv --reuid 65534 --regid 65534 --clear-groups sh -c 'echo x > mine; mkdir d; echo y > d/f; ln -s x s; mv d e; echo z > ../beside; cd e; echo w > g' 2>&1; stat -c '%n %U %G %a' mine e e/f e/g s ../beside 2>&1"),
+    work("is nice with its threads and children", &[], "python3 -c \"
+import os, threading, time
+def all(pid):
+    os.sched_setaffinity(pid, os.sched_getaffinity(pid)); os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0)); os.setpriority(os.PRIO_PROCESS, pid, 5)
+    print(os.getpriority(os.PRIO_PROCESS, pid))
+stay = threading.Event(); thread = threading.Thread(target=stay.wait); thread.start()
+all(thread.native_id); stay.set(); all(os.getpid()); all(0)
+child = os.fork()
+if child == 0: os.setsid(); os.close(0); time.sleep(60); os._exit(0)
+while os.getpgid(child) != child: pass
+all(child); os.setpriority(os.PRIO_PGRP, child, 7); print(os.getpriority(os.PRIO_PGRP, child)); os.kill(child, 9); os.wait()
+try: os.setpriority(os.PRIO_PROCESS, child, 7)
+except ProcessLookupError: print('gone')\""),
     work("signals its own children", &[], "sleep 9 & kill $!; wait $!; echo $?"),
     work("passes exit codes on", &[], "(exit 3); echo $?; sh -c 'kill -TERM $$'; echo $?"),
 ];

@@ -162,6 +162,8 @@ fn the_tree_cannot_reach_its_keeper_and_supervisor() {
 from kernel import *
 import resource
 resource.prlimit(os.getpid(), resource.RLIMIT_CORE, (0, 0))
+attributes = struct.pack('IIQiIQQQ', 48, 0, 0, 19, 0, 0, 0, 0)
+group = os.getpgrp()
 keeper = os.getppid()
 supervisor = int([l for l in open('/proc/%d/status' % keeper) if l.startswith('PPid')][0].split()[1])
 for pid in keeper, supervisor:
@@ -171,12 +173,25 @@ for pid in keeper, supervisor:
         ('ptrace', lambda: call('ptrace', 16, pid, 0, 0)),
         ('limits', lambda: resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, 0))),
         ('descriptor', lambda: call(438, os.pidfd_open(pid), 0, 0)),
+        ('affinity', lambda: os.sched_setaffinity(pid, os.sched_getaffinity(pid))),
+        ('scheduler', lambda: os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))),
+        ('scheduling parameter', lambda: os.sched_setparam(pid, os.sched_param(0))),
+        ('scheduling attributes', lambda: call('sched_setattr', pid, attributes, 0)),
+        ('niceness', lambda: os.setpriority(os.PRIO_PROCESS, pid, 19)),
+        ('niceness of its group', lambda: os.setpriority(os.PRIO_PGRP, group, 19)),
+        ('niceness of our group', lambda: os.setpriority(os.PRIO_PGRP, 0, 19)),
+        ('niceness of a user', lambda: os.setpriority(os.PRIO_USER, 4242, 19)), # has no processes
+        ('input and output', lambda: call('ioprio_set', 1, pid, 3 << 13)),
+        ('input and output of its group', lambda: call('ioprio_set', 2, group, 3 << 13)),
+        ('input and output of a user', lambda: call('ioprio_set', 3, 4242, 3 << 13)),
     ]:
         try: attempt(); print(name, 'worked')
         except PermissionError: pass
+        except OSError as error: print(name, error)
 print('done')
 ";
-    let outcome = Outcome::of(world.command(Mode::Sandboxed, "python3", &["-c", script]).spawn().unwrap());
+    let mut command = world.command(Mode::Sandboxed, "python3", &["-c", script]);
+    let outcome = Outcome::of(command.process_group(0).spawn().unwrap());
     assert_eq!((outcome.code, outcome.out.as_str()), (Some(0), "done\n"), "{}", outcome.err);
 }
 

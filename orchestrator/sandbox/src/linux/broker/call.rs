@@ -28,6 +28,28 @@ pub(crate) enum Owner {
     Open(i32),
 }
 
+/// Whose place among others is changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Whom {
+    /// A process or a thread, 0 the caller.
+    Process(u32),
+    /// A process group, 0 that of the caller.
+    Group(u32),
+    /// All processes of a user, or something that is not known here.
+    Others,
+}
+
+impl Whom {
+    /// From the arguments of a call that counts its kinds from `process`.
+    fn of(process: u32, which: u64, who: u64) -> Self {
+        match uint(which).wrapping_sub(process) {
+            0 => Self::Process(uint(who)),
+            1 => Self::Group(uint(who)),
+            _ => Self::Others,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AttributeChange {
     Set { value: u64, size: u64, flags: u32 },
@@ -112,6 +134,10 @@ pub(crate) enum Call {
         pid: u32,
         new: u64,
     },
+    /// When processors and disks serve whom.
+    Priority {
+        of: Whom,
+    },
     /// A program was loaded and takes its first steps.
     Begin,
     /// A program starts. Both are addresses.
@@ -172,6 +198,12 @@ impl Call {
             | libc::SYS_setfsgid
             | libc::SYS_setgroups => Self::Rights,
             libc::SYS_prlimit64 => Self::Limits { pid: uint(a[0]), new: a[2] },
+            libc::SYS_sched_setaffinity
+            | libc::SYS_sched_setscheduler
+            | libc::SYS_sched_setparam
+            | libc::SYS_sched_setattr => Self::Priority { of: Whom::Process(uint(a[0])) },
+            libc::SYS_setpriority => Self::Priority { of: Whom::of(0, a[0], a[1]) },
+            libc::SYS_ioprio_set => Self::Priority { of: Whom::of(1, a[0], a[1]) },
             libc::SYS_execve => Self::Exec { path: a[0], args: a[1] },
             libc::SYS_execveat => Self::Exec { path: a[1], args: a[2] },
             #[cfg(target_arch = "aarch64")]

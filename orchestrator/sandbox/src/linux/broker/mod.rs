@@ -8,6 +8,7 @@ mod inode;
 mod names;
 mod open;
 mod pool;
+mod priority;
 mod seat;
 mod session;
 mod wake;

@@ -104,6 +104,11 @@ const fn unsupported(call: c_long) -> Rule {
     Rule { call, cases: &[(When::Always, Verdict::Errno(libc::EOPNOTSUPP))] }
 }
 
+/// For a call whose first argument is a process, 0 the caller itself.
+const fn about_another(call: c_long) -> Rule {
+    Rule { call, cases: &[(When::AnyBit { argument: 0, bits: u32::MAX }, Verdict::Notify)] }
+}
+
 /// The rules that are the same on every architecture. The supervisor listens before the first program starts.
 const COMMON: &[Rule] = &[
     Rule {
@@ -209,9 +214,27 @@ const COMMON: &[Rule] = &[
         cases: &[(When::OneOf { argument: 1, values: LEASES }, Verdict::Errno(libc::EINVAL))],
     },
     // The limits of another process can be its end.
+    about_another(libc::SYS_prlimit64),
+    // So can a place far behind all others, if it is a supervisor that others wait for.
+    about_another(libc::SYS_sched_setaffinity),
+    about_another(libc::SYS_sched_setscheduler),
+    about_another(libc::SYS_sched_setparam),
+    about_another(libc::SYS_sched_setattr),
     Rule {
-        call: libc::SYS_prlimit64,
-        cases: &[(When::AnyBit { argument: 0, bits: u32::MAX }, Verdict::Notify)],
+        call: libc::SYS_setpriority,
+        // Groups and users, or one process that is not the caller.
+        cases: &[
+            (When::AnyBit { argument: 0, bits: u32::MAX }, Verdict::Notify),
+            (When::AnyBit { argument: 1, bits: u32::MAX }, Verdict::Notify),
+        ],
+    },
+    Rule {
+        call: libc::SYS_ioprio_set,
+        // As above. A process is 1 here, not 0.
+        cases: &[
+            (When::AnyBit { argument: 0, bits: !1 }, Verdict::Notify),
+            (When::AnyBit { argument: 1, bits: u32::MAX }, Verdict::Notify),
+        ],
     },
     // Pretended: a process that cannot be dumped cannot be read by an ordinary user's supervisor either.
     Rule {
@@ -364,9 +387,21 @@ mod tests {
         }
         assert_eq!(answer(libc::SYS_fcntl, [3, LEASES[0], 0, 0, 0, 0]), errno(libc::EINVAL));
         assert_eq!(answer(libc::SYS_fcntl, [3, libc::F_SETFL as u32, 0, 0, 0, 0]), ALLOW);
-        assert_eq!(answer(libc::SYS_prlimit64, first(0)), ALLOW);
-        assert_eq!(answer(libc::SYS_prlimit64, first(1)), NOTIFY);
         assert_eq!(answer(libc::SYS_ioctl, [3, libc::TIOCGWINSZ as u32, 0, 0, 0, 0]), ALLOW);
         assert_eq!(answer(libc::SYS_write, first(1)), ALLOW);
+    }
+
+    #[test]
+    fn only_the_caller_itself_is_its_own_business() {
+        let answers = |call, which: u32, who: u32| answer(call, [which, who, 0, 0, 0, 0]);
+        for call in [libc::SYS_prlimit64, libc::SYS_sched_setaffinity, libc::SYS_sched_setattr] {
+            assert_eq!((answers(call, 0, 7), answers(call, 1, 7)), (ALLOW, NOTIFY));
+        }
+        for (call, process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
+            assert_eq!((answers(call, process, 0), answers(call, process, 1)), (ALLOW, NOTIFY));
+            for others in [1, 2] {
+                assert_eq!(answers(call, process + others, 0), NOTIFY);
+            }
+        }
     }
 }
