@@ -134,6 +134,8 @@ pub(crate) enum Call {
         pid: u32,
         new: u64,
     },
+    /// The limit that the gate marks programs with.
+    Mark,
     /// When processors and disks serve whom.
     Priority {
         of: Whom,
@@ -197,6 +199,7 @@ impl Call {
             | libc::SYS_setfsuid
             | libc::SYS_setfsgid
             | libc::SYS_setgroups => Self::Rights,
+            libc::SYS_prlimit64 if uint(a[1]) == libc::RLIMIT_LOCKS as u32 && a[2] != 0 => Self::Mark,
             libc::SYS_prlimit64 => Self::Limits { pid: uint(a[0]), new: a[2] },
             libc::SYS_sched_setaffinity
             | libc::SYS_sched_setscheduler

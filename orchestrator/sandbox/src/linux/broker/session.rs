@@ -193,7 +193,7 @@ impl<'a> Session<'a> {
                 Ok(Answer::Proceed)
             }
             Call::Limits { pid, new } if new == 0 || self.task.is_kin(pid) => Ok(Answer::Proceed),
-            Call::Limits { .. } => Err(Errno::PERM),
+            Call::Limits { .. } | Call::Mark => Err(Errno::PERM),
             Call::Priority { of } => self.priority(of),
             Call::Begin => Ok(Answer::Proceed),
             Call::Exec { path, args } => self.exec(path, args),

@@ -2,8 +2,8 @@
 //!
 //! Parents cannot tell: a process whose parent is gone has a new one. So a process that passes gets a mark that its
 //! descendants inherit and keep, whichever programs they become: a limit on file locks that Linux has stopped to enforce
-//! long ago, set to a number that is nobody's limit. Where the mark could not be set, or a program has removed it,
-//! parents are asked after all.
+//! long ago, set to a number that is nobody's limit. The filter lets no program set it. Where it could not be set, parents
+//! are asked after all.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -96,6 +96,29 @@ fn two_programs_side_by_side_wait_both() {
 }
 
 #[test]
+fn nobody_descends_from_a_program_by_saying_so() {
+    let stage = Stage::new();
+    stage.script("turn-a", "#!/bin/sh\necho $$ > $OUT/pid; while ! test -e $OUT/go; do sleep 0.01; done\n");
+    stage.script("turn-b", "#!/bin/sh\n");
+    stage.let_go("turn-a");
+    let forge = "
+import os, resource, sys
+limits = open('/proc/%s/limits' % open(os.environ['OUT'] + '/pid').read().strip())
+mark = int([line for line in limits if line.startswith('Max file locks')][0].split()[3])
+for pid in 0, os.getpid():
+    try: resource.prlimit(pid, 10, (mark, -1))
+    except PermissionError: pass
+print(resource.getrlimit(10)[0] == mark, flush=True)
+os.execv(os.environ['OUT'] + '/turn-b', ['turn-b'])";
+    let script = "$OUT/turn-a & while ! test -s $OUT/pid; do sleep 0.01; done; python3 -c \"$0\"; wait";
+    let show = stage.play("bash", &["-c", script, forge]);
+    stage.await_events("b waits", |events| events.contains(&waits("turn-b")));
+    stage.let_all_go();
+    std::fs::write(stage.out("go"), "").unwrap();
+    assert_eq!(show.end().out, "False\n");
+}
+
+#[test]
 fn a_search_along_path_waits_once() {
     let stage = Stage::new();
     stage.script("turn-a", "#!/bin/sh\necho found\n");
