@@ -162,6 +162,31 @@ fn a_killed_test_command_frees_its_turn_and_its_end_is_passed_on() {
 }
 
 #[test]
+fn a_snapshot_that_is_not_used_saves_nobody_from_waiting() {
+    let world = world();
+    let gate = world.base().join("gate");
+    let mut first = command(&world, "first", "tester first");
+    let first = first.env("GATE", &gate).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("the first one runs", || fs::read_to_string(world.base().join("log")).is_ok());
+    let snapshot = ".git/mala-work/snapshot";
+    let second = start(
+        &world,
+        "second",
+        &format!(
+            "mkdir -p .git/mala-work; git worktree add -q --no-checkout --detach {snapshot} HEAD; \
+             (cd {snapshot}; {MALA} test --snapshot . -- tester inside); {MALA} test --snapshot {snapshot} -- tester second"
+        ),
+    );
+    eventually("the second waits", || waiting(&world) == 1);
+    assert_eq!(intervals(&world).iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), ["inside"]);
+    fs::write(&gate, "").unwrap();
+    assert_eq!(end(first).code, 0);
+    let second = end(second);
+    assert_eq!(second.code, 0, "{second:?}");
+    assert_disjoint(&intervals(&world)[1..]);
+}
+
+#[test]
 fn a_test_command_inside_a_test_command_does_not_wait_for_itself() {
     let world = world();
     let script =

@@ -176,13 +176,10 @@ impl Turns {
             if self.rules.are_about(start.called) { self.rules.names(start.args()) } else { Vec::new() };
         let folder = announced.as_ref().and_then(|said| said.snapshot.as_deref());
         let snapshot = folder.and_then(|folder| self.snapshot(folder));
-        if snapshot.is_some() {
-            // Nobody else is in there.
-            names.clear();
-        } else if announced.is_some() && names.is_empty() {
+        if announced.is_some() && names.is_empty() {
             names.push(LockName::test());
         }
-        (snapshot.is_some() || !names.is_empty()).then(|| Turn {
+        (!names.is_empty()).then(|| Turn {
             span: self.span(),
             snapshot,
             scope: self.scope.clone(),
@@ -238,7 +235,7 @@ pub(crate) fn count_wait(outcome: &Outcome, waited: Duration) {
 #[derive(Debug)]
 pub(crate) struct Turn {
     scope: Scope,
-    /// Where it runs, if that is not the checkout that everybody shares.
+    /// Where it runs, if that is not the checkout that everybody shares. Until it is loaded, where it said that it would.
     snapshot: Option<Scope>,
     request: Request,
     longest: Duration,
@@ -257,6 +254,15 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// Whoever runs in its snapshot needs no turn: nobody else is in there. Whoever does not is one of all.
+    fn look_where_it_is(&mut self, held: &Held) {
+        let cwd = std::fs::read_link(format!("/proc/{}/cwd", held.pid())).unwrap_or_default();
+        self.snapshot = self.snapshot.take().filter(|snapshot| cwd.starts_with(snapshot.root()));
+        if self.snapshot.is_some() {
+            self.request.wants.clear();
+        }
+    }
+
     fn take(&mut self, held: &Held) -> Result<Ruling, StoreError> {
         let Some(process) = Process::find(held.pid()) else { return Ok(Ruling::Allow) };
         // The mutex lives and dies with the program, whatever becomes of this supervisor.
@@ -369,6 +375,7 @@ impl Turn {
 
 impl Hold for Turn {
     fn wait(&mut self, held: &Held) -> Ruling {
+        self.look_where_it_is(held);
         let mutex = self.request.wants.iter().find_map(|want| match &want.target {
             Target::Name(name) => Some(name),
             Target::File(_) | Target::Pattern(_) => None,
