@@ -26,6 +26,7 @@ use super::ignored::Ignored;
 use super::others::Others;
 use super::refusals::{Refusals, Refused};
 use super::turns::{Turns, command_line};
+use super::worktree;
 use crate::error::CliError;
 use crate::refusal;
 use crate::ui::plain;
@@ -597,7 +598,7 @@ impl Guard for StoreGuard {
         else {
             return Ruling::Allow;
         };
-        if self.is_elsewhere(start.args(), &folder) {
+        if self.is_elsewhere(start.args(), &folder) || worktree::is_filled(&self.scope, start, &folder) {
             return Ruling::Allow;
         }
         let Ok(mut books) = self.desk.lock() else { return refuse("mala failed; start the agent again") };

@@ -11,6 +11,7 @@ mod others;
 mod refusals;
 mod rescue;
 mod turns;
+mod worktree;
 
 pub(crate) use drain::{drain, not_closed, take_over};
 pub(crate) use guard::{Lost, StoreGuard};

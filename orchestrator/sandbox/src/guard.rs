@@ -3,6 +3,7 @@
 use std::cell::LazyCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -110,10 +111,11 @@ pub struct Start<'a> {
     pub program: &'a OsStr,
     /// What it is told that it is called: the first of its arguments.
     pub called: &'a OsStr,
-    args: LazyArgs<'a>,
+    args: LazyTexts<'a>,
+    env: LazyTexts<'a>,
 }
 
-type LazyArgs<'a> = LazyCell<Vec<OsString>, Box<dyn FnOnce() -> Vec<OsString> + 'a>>;
+type LazyTexts<'a> = LazyCell<Vec<OsString>, Box<dyn FnOnce() -> Vec<OsString> + 'a>>;
 
 impl<'a> Start<'a> {
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -122,14 +124,23 @@ impl<'a> Start<'a> {
         program: &'a OsStr,
         called: &'a OsStr,
         args: impl FnOnce() -> Vec<OsString> + 'a,
+        env: impl FnOnce() -> Vec<OsString> + 'a,
     ) -> Self {
-        Self { pid, program, called, args: LazyCell::new(Box::new(args)) }
+        let (args, env) = (LazyCell::new(Box::new(args) as Box<_>), LazyCell::new(Box::new(env) as Box<_>));
+        Self { pid, program, called, args, env }
     }
 
     /// Its arguments, the first of which is its own name; very long lists are cut off. Only read when somebody asks:
     /// linkers have hundreds.
     pub fn args(&self) -> &[OsString] {
         &self.args
+    }
+
+    /// A variable of the environment that it starts with. None too if the environment cannot be read, or is very long. Only read when
+    /// somebody asks.
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        let mut texts = self.env.iter().map(|text| text.as_bytes());
+        texts.find_map(|text| text.strip_prefix(name.as_bytes())?.strip_prefix(b"=")).map(OsStr::from_bytes)
     }
 }
 

@@ -30,6 +30,33 @@ print(os.stat('free.txt').st_size)
 }
 
 #[test]
+fn git_makes_worktrees_elsewhere_and_fills_them() {
+    let world = world();
+    let there = world.base().join("wt");
+    let made =
+        exec(&world, "me", &format!("git worktree add -q -b side {0} && cat {0}/free.txt", there.display()));
+    assert_eq!((made.code, made.out.as_str()), (0, "anybody's\n"), "{made:?}");
+    // In this checkout it still moves nothing, whatever the environment says.
+    world.write("free.txt", "changed\n");
+    let (root, git) = (world.root().display().to_string(), world.root().join(".git/worktrees/wt"));
+    for (folder, work, options) in [
+        (git.clone(), root.as_str(), "reset --hard"),
+        (git.clone(), "/", "reset --hard"),
+        (git.clone(), there.to_str().unwrap(), &format!("--work-tree={root} reset --hard")),
+        (git.clone(), there.to_str().unwrap(), "reset --hard HEAD"),
+        (world.root().join(".git"), there.to_str().unwrap(), "reset --hard"),
+        (git.join("../.."), there.to_str().unwrap(), "reset --hard"),
+    ] {
+        let script = format!("GIT_DIR={} GIT_WORK_TREE={work} git {options}", folder.display());
+        let answer = exec(&world, "me", &script);
+        assert!(answer.code != 0 && answer.err.contains("mala: "), "{script}: {answer:?}");
+    }
+    let bare = exec(&world, "me", &format!("GIT_DIR={} git reset --hard", git.display()));
+    assert!(bare.code != 0, "{bare:?}");
+    assert_eq!(read(&world, "free.txt"), "changed\n");
+}
+
+#[test]
 fn in_other_repositories_git_does_what_it_likes() {
     let world = world();
     let other = world.base().join("other");

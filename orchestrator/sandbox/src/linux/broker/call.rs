@@ -142,10 +142,11 @@ pub(crate) enum Call {
     },
     /// A program was loaded and takes its first steps.
     Begin,
-    /// A program starts. Both are addresses.
+    /// A program starts. All are addresses.
     Exec {
         path: u64,
         args: u64,
+        env: u64,
     },
 }
 
@@ -207,8 +208,8 @@ impl Call {
             | libc::SYS_sched_setattr => Self::Priority { of: Whom::Process(uint(a[0])) },
             libc::SYS_setpriority => Self::Priority { of: Whom::of(0, a[0], a[1]) },
             libc::SYS_ioprio_set => Self::Priority { of: Whom::of(1, a[0], a[1]) },
-            libc::SYS_execve => Self::Exec { path: a[0], args: a[1] },
-            libc::SYS_execveat => Self::Exec { path: a[1], args: a[2] },
+            libc::SYS_execve => Self::Exec { path: a[0], args: a[1], env: a[2] },
+            libc::SYS_execveat => Self::Exec { path: a[1], args: a[2], env: a[3] },
             #[cfg(target_arch = "aarch64")]
             libc::SYS_set_tid_address | libc::SYS_sched_getaffinity => Self::Begin,
             #[cfg(target_arch = "x86_64")]

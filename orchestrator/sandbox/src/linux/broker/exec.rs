@@ -16,13 +16,19 @@ use crate::{Ruling, Start};
 /// Arguments beyond these are not looked at.
 const MOST_ARGS: usize = 256;
 
+/// Nobody needs more.
+const MOST_VARIABLES: usize = 4096;
+
 /// The kernel takes no longer ones.
 const LONGEST_ARG: usize = 32 * 4096 - 1;
+
+/// Nor more bytes than this in all.
+const MOST_BYTES: usize = 6 << 20;
 
 impl Session<'_> {
     /// Lets the kernel start the program, unless the guard says no. What cannot be read was not judged and does not start: the
     /// kernel, which looks later and may look everywhere, could find something there.
-    pub(super) fn exec(&self, path: u64, args: u64) -> Result<Answer, Errno> {
+    pub(super) fn exec(&self, path: u64, args: u64, env: u64) -> Result<Answer, Errno> {
         let path = self.task.read_path(path).map_err(unreadable)?;
         if is_absent(&path) {
             return Ok(Answer::Proceed);
@@ -35,12 +41,14 @@ impl Session<'_> {
             Some(name) => self.task.read_text(*name, LONGEST_ARG).map_err(too_long)?,
         };
         let failed = Cell::new(None);
-        let start = Start::new(self.task.tid, program, OsStr::from_bytes(&called), || {
+        let args = || {
             read_args(self.task, args, first).unwrap_or_else(|error| {
                 failed.set(Some(error));
                 Vec::new()
             })
-        });
+        };
+        let env = || read_env(self.task, env).unwrap_or_default();
+        let start = Start::new(self.task.tid, program, OsStr::from_bytes(&called), args, env);
         let is_read = || failed.get().map_or(Ok(()), Err);
         let ruling = self.ask(|guard| guard.judge_start(&start));
         is_read()?;
@@ -85,23 +93,39 @@ fn read_addresses(task: Task, list: u64) -> Result<Vec<u64>, Errno> {
 
 /// The arguments in the list at `list`, the `first` addresses of which are known.
 fn read_args(task: Task, list: u64, first: Vec<u64>) -> Result<Vec<OsString>, Errno> {
-    let mut args = Vec::new();
+    let mut args = read_texts(task, list, first, MOST_ARGS)?;
+    args.truncate(MOST_ARGS);
+    Ok(args)
+}
+
+/// The environment in the list at `list`, all of it.
+fn read_env(task: Task, list: u64) -> Result<Vec<OsString>, Errno> {
+    let env = read_texts(task, list, read_addresses(task, list)?, MOST_VARIABLES)?;
+    if env.len() < MOST_VARIABLES { Ok(env) } else { Err(Errno::TOOBIG) }
+}
+
+/// The texts in a list, up to its end or until there are `enough`.
+fn read_texts(task: Task, list: u64, first: Vec<u64>, enough: usize) -> Result<Vec<OsString>, Errno> {
+    let (mut read, mut bytes) = (Vec::new(), 0);
     let (mut at, mut addresses) = (list, first);
-    while args.len() < MOST_ARGS && !addresses.is_empty() {
+    while read.len() < enough && !addresses.is_empty() {
         let (some, is_end) = match addresses.iter().position(|address| *address == 0) {
             Some(end) => (&addresses[..end], true),
             None => (&addresses[..], false),
         };
         let texts = task.read_all_texts(some, LONGEST_ARG).map_err(too_long)?;
-        args.extend(texts.into_iter().map(OsString::from_vec));
+        bytes += texts.iter().map(Vec::len).sum::<usize>();
+        if bytes > MOST_BYTES {
+            return Err(Errno::TOOBIG);
+        }
+        read.extend(texts.into_iter().map(OsString::from_vec));
         if is_end {
             break;
         }
         at += 8 * addresses.len() as u64;
         addresses = read_addresses(task, at)?;
     }
-    args.truncate(MOST_ARGS);
-    Ok(args)
+    Ok(read)
 }
 
 #[cfg(test)]

@@ -196,7 +196,7 @@ impl<'a> Session<'a> {
             Call::Limits { .. } | Call::Mark => Err(Errno::PERM),
             Call::Priority { of } => self.priority(of),
             Call::Begin => Ok(Answer::Proceed),
-            Call::Exec { path, args } => self.exec(path, args),
+            Call::Exec { path, args, env } => self.exec(path, args, env),
         }
     }
 
