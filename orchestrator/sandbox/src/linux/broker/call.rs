@@ -2,7 +2,7 @@
 
 use libc::c_long;
 
-use crate::linux::filter::SYS_FCHMODAT2;
+use crate::linux::filter::{MARK, SYS_FCHMODAT2};
 use crate::linux::notify::Request;
 
 /// A path argument: where it starts, and the address of its text.
@@ -200,7 +200,7 @@ impl Call {
             | libc::SYS_setfsuid
             | libc::SYS_setfsgid
             | libc::SYS_setgroups => Self::Rights,
-            libc::SYS_prlimit64 if uint(a[1]) == libc::RLIMIT_LOCKS as u32 && a[2] != 0 => Self::Mark,
+            libc::SYS_prlimit64 if uint(a[1]) == MARK && a[2] != 0 => Self::Mark,
             libc::SYS_prlimit64 => Self::Limits { pid: uint(a[0]), new: a[2] },
             libc::SYS_sched_setaffinity
             | libc::SYS_sched_setscheduler

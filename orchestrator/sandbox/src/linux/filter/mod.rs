@@ -55,8 +55,9 @@ const SUBVOLUME_REQUESTS: &[u32] =
 /// Whoever opens a file with a lease waits for its owner, and a descriptor for reading is enough to have one.
 const LEASES: &[u32] = &[libc::F_SETLEASE as u32];
 
-/// The limit by which the gate knows who descends from whom. It is of no other use.
-const MARK: &[u32] = &[libc::RLIMIT_LOCKS as u32];
+/// `RLIMIT_LOCKS`, which has another type in every C library: the limit by which the gate knows who descends from whom. It is of
+/// no other use.
+pub(crate) const MARK: u32 = 10;
 
 /// Requests that type into the terminal, where a shell outside the tree would read it.
 const TYPING_REQUESTS: &[u32] = &[0x5412, 0x541c];
@@ -221,12 +222,12 @@ const COMMON: &[Rule] = &[
         call: libc::SYS_prlimit64,
         cases: &[
             (When::AnyBit { argument: 0, bits: u32::MAX }, Verdict::Notify),
-            (When::OneOf { argument: 1, values: MARK }, Verdict::Notify),
+            (When::OneOf { argument: 1, values: &[MARK] }, Verdict::Notify),
         ],
     },
     Rule {
         call: libc::SYS_setrlimit,
-        cases: &[(When::OneOf { argument: 0, values: MARK }, Verdict::Errno(libc::EPERM))],
+        cases: &[(When::OneOf { argument: 0, values: &[MARK] }, Verdict::Errno(libc::EPERM))],
     },
     // So can a place far behind all others, if it is a supervisor that others wait for.
     about_another(libc::SYS_sched_setaffinity),
@@ -410,7 +411,7 @@ mod tests {
         for call in [libc::SYS_prlimit64, libc::SYS_sched_setaffinity, libc::SYS_sched_setattr] {
             assert_eq!((answers(call, 0, 7), answers(call, 1, 7)), (ALLOW, NOTIFY));
         }
-        assert_eq!(answers(libc::SYS_prlimit64, 0, MARK[0]), NOTIFY);
+        assert_eq!(answers(libc::SYS_prlimit64, 0, MARK), NOTIFY);
         for (call, process) in [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)] {
             assert_eq!((answers(call, process, 0), answers(call, process, 1)), (ALLOW, NOTIFY));
             for others in [1, 2] {
