@@ -1,6 +1,6 @@
 //! Which paths need no lock: those that git ignores.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -16,6 +16,7 @@ use mala_core::file::{SETTINGS, read_small_text};
 #[cfg(target_os = "linux")]
 use super::frozen::Frozen;
 use super::index;
+use super::known::Known;
 
 /// What is looked at before an agent starts.
 const MOST_NAMES: usize = 50;
@@ -38,7 +39,7 @@ pub(crate) struct Ignored {
 
 #[derive(Debug)]
 struct Answers {
-    known: HashMap<PathBuf, bool>,
+    known: Known,
     /// Whether a rule applies, tracked or not. Asked first: most paths are not ignored, and with many tracked files it
     /// is much faster than the other.
     rules: CheckIgnore,
@@ -63,7 +64,7 @@ struct Asked {
 impl Ignored {
     pub(crate) fn in_checkout(scope: &Scope) -> Self {
         let answers = Answers {
-            known: HashMap::new(),
+            known: Known::default(),
             rules: CheckIgnore::with(&["--no-index"]),
             ignores: CheckIgnore::with(&[]),
         };
@@ -117,7 +118,7 @@ impl Ignored {
             let are_ignored = answers.ignores.ask(self, &doubtful).unwrap_or_default();
             ignored.extend(divide(doubtful, are_ignored).0);
         }
-        answers.known.extend(ignored.iter().map(|folder| (folder.clone(), true)));
+        ignored.iter().for_each(|folder| answers.known.insert(folder, true));
         ignored
     }
 
@@ -160,7 +161,7 @@ impl Ignored {
         let Ok(mut answers) = self.answers.lock() else { return false };
         let is_ignored = self.is_ignored(&mut answers, &path.join("")) && !self.holds_tracked_files(path);
         if is_ignored {
-            answers.known.insert(path.to_path_buf(), true);
+            answers.known.insert(path, true);
         }
         is_ignored
     }
@@ -177,11 +178,11 @@ impl Ignored {
 
     fn answer(&self, answers: &mut Answers, path: &Path) -> bool {
         if let Some(known) = answers.known.get(path) {
-            return *known;
+            return known;
         }
         let is_ignored = self.is_ignored(answers, path)
             && !(self.root.join(path).is_dir() && self.holds_tracked_files(path));
-        answers.known.insert(path.to_path_buf(), is_ignored);
+        answers.known.insert(path, is_ignored);
         is_ignored
     }
 

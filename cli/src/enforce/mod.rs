@@ -7,6 +7,7 @@ pub(crate) mod git_locks;
 mod guard;
 mod ignored;
 mod index;
+mod known;
 mod others;
 mod refusals;
 mod rescue;
