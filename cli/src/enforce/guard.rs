@@ -1,5 +1,6 @@
 //! Answers for the kernel tier.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -375,7 +376,13 @@ impl StoreGuard {
 
     /// True if git, started in `folder` with `args`, works in another repository, or in none: everything there is the agent's
     /// own, and what it does here all the same is judged file by file.
-    fn is_elsewhere(&self, args: &[OsString], folder: &Path) -> bool {
+    fn is_elsewhere(&self, start: &Start<'_>, args: &[OsString], folder: &Path) -> bool {
+        if let Some(named) = start.variable("GIT_DIR") {
+            // Worktrees have their branches in common.
+            let own = self.scope.git_dir();
+            return worktree::git_dir(&folder.join(named))
+                .is_some_and(|named| named != own && !named.starts_with(own.join("worktrees")));
+        }
         let Some(start) = mala_agents::git::start_folder(args, folder) else { return false };
         Scope::discover(&start).map_or_else(
             |error| matches!(error, ScopeError::NotARepository { .. }),
@@ -590,22 +597,22 @@ impl Guard for StoreGuard {
     }
 
     fn judge_start(&self, start: &Start<'_>) -> Ruling {
-        if start.program != "git" || self.is_mala(start.pid) {
+        let Some(args) = git_args(start) else { return Ruling::Allow };
+        if self.is_mala(start.pid) {
             return Ruling::Allow;
         }
         let folder = Path::new("/proc").join(start.pid.to_string()).join("cwd");
-        let Some(objection) = mala_agents::git::objection(start.args(), |path| folder.join(path).exists())
-        else {
+        let Some(objection) = mala_agents::git::objection(&args, |path| folder.join(path).exists()) else {
             return Ruling::Allow;
         };
-        if self.is_elsewhere(start.args(), &folder) || worktree::is_filled(&self.scope, start, &folder) {
+        if self.is_elsewhere(start, &args, &folder) || worktree::is_filled(&self.scope, start, &folder) {
             return Ruling::Allow;
         }
         let Ok(mut books) = self.desk.lock() else { return refuse("mala failed; start the agent again") };
         if self.holds_everything(&mut books) {
             return Ruling::Allow;
         }
-        let refused = Refused { program: "git".to_owned(), what: cut(command_line(start.args())) };
+        let refused = Refused { program: "git".to_owned(), what: cut(command_line(&args)) };
         if books.is_next_place(start.pid, &refused.what) {
             return Ruling::Refuse { message: String::new() };
         }
@@ -633,6 +640,16 @@ impl Guard for StoreGuard {
     fn hold(&self, start: &Start<'_>) -> Option<Box<dyn Hold>> {
         Some(Box::new(self.turns.of(start)?))
     }
+}
+
+/// The command line, if git starts: also by the names that its commands have of their own (`git-reset`).
+fn git_args<'s>(start: &'s Start<'_>) -> Option<Cow<'s, [OsString]>> {
+    if start.program == "git" {
+        return Some(start.args().into());
+    }
+    let command = start.program.to_str()?.strip_prefix("git-")?;
+    let rest = start.args().iter().skip(1).cloned();
+    Some(["git".into(), command.into()].into_iter().chain(rest).collect())
 }
 
 /// A command as long as anybody wants to read it.

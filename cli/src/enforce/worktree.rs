@@ -29,7 +29,7 @@ pub(super) fn is_filled(scope: &Scope, start: &Start<'_>, folder: &Path) -> bool
 }
 
 /// Git's folder: it has this name, or a file that has it says where it is.
-fn git_dir(place: &Path) -> Option<PathBuf> {
+pub(super) fn git_dir(place: &Path) -> Option<PathBuf> {
     if place.is_dir() {
         return place.canonicalize().ok();
     }

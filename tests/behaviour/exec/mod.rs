@@ -361,6 +361,8 @@ fn git_does_not_move_a_shared_tree() {
         "git checkout -q elsewhere",
         "git switch -q elsewhere",
         "git clean -fdx",
+        "cd / && GIT_DIR=$OLDPWD/.git GIT_WORK_TREE=$OLDPWD git reset -q --hard",
+        "ln -s \"$(command -v git)\" ../git-reset && ../git-reset -q --hard",
     ] {
         let answer = exec(&world, "me", attempt);
         assert_ne!(answer.code, 0, "{attempt}");
