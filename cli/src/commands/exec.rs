@@ -103,7 +103,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     }
     let session = spans::agent(&party.agent, &profile(args));
     let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
-    let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings, ignored)?);
+    let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings, Arc::clone(&ignored))?);
     let beside = beside(&scope, &party, &settings, &guard, &context.ui);
     let is_enforced = kernel.is_ok();
     let exit = match kernel {
@@ -111,6 +111,9 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
             let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
             let _watch =
                 owner.as_ref().map(|_| OwnerWatch::start(&party.owner, Some(desk.socket()))).transpose()?;
+            // While git answers.
+            #[cfg(target_os = "linux")]
+            ignored.remember_tracked(&index_file(&scope));
             let mut exempt = looking.and_then(|looking| looking.join().ok()).unwrap_or_default();
             exempt.retain(|folder| {
                 let name = folder.strip_prefix(scope.root()).unwrap_or(folder);
@@ -141,11 +144,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
 /// Asks git in which folders no locks are needed.
 fn look_ahead(scope: &Scope, ignored: &Arc<Ignored>) -> JoinHandle<Vec<PathBuf>> {
     let (root, index, ignored) = (scope.root().to_path_buf(), index_file(scope), Arc::clone(ignored));
-    thread::spawn(move || {
-        #[cfg(target_os = "linux")]
-        ignored.remember_tracked(&index);
-        ignored.top_folders(&index).iter().map(|folder| root.join(folder)).collect()
-    })
+    thread::spawn(move || ignored.top_folders(&index).iter().map(|folder| root.join(folder)).collect())
 }
 
 /// What kind of agent it is: nobody knows more than the program's name here.
