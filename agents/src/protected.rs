@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path};
 
+use mala_core::scope::SETTINGS_FILE;
 use path_clean::PathClean;
 
 use crate::objection::Objection;
@@ -30,7 +31,7 @@ fn by_names(path: &Path) -> Option<Objection> {
         };
     }
     let instead = "leave it alone, or ask the person in charge";
-    if names.last() == Some(&"mala.toml") {
+    if names.last() == Some(&SETTINGS_FILE) {
         return refuse("it says what is asked of everybody's commits", instead);
     }
     let settings = "the hooks in it guard everybody's files";

@@ -169,7 +169,7 @@ impl Context {
     pub(crate) fn settings(&self, scope: &Scope, overrides: Vec<Override>) -> Result<Settings, CliError> {
         match &self.call {
             Some(call) if overrides.is_empty() => {
-                let files = [own_file(), Some(repo_file(scope))];
+                let files = [own_file(), Some(scope.settings_file())];
                 call.stores.settings(&files, || self.read_settings(scope, overrides))
             }
             _ => Ok(self.read_settings(scope, overrides)?.0),
@@ -192,7 +192,7 @@ impl Context {
     ) -> Result<Loaded, CliError> {
         let sources = Sources {
             user_file: own_file(),
-            repo_file: scope.map(repo_file),
+            repo_file: scope.map(Scope::settings_file),
             env: env::vars_os().collect(),
             overrides,
         };
@@ -293,11 +293,6 @@ impl Caller {
 /// The user's own settings.
 fn own_file() -> Option<PathBuf> {
     user_file(env::var_os("XDG_CONFIG_HOME").as_deref(), env::var_os("HOME").as_deref())
-}
-
-/// The settings of a checkout.
-pub(crate) fn repo_file(scope: &Scope) -> PathBuf {
-    scope.root().join("mala.toml")
 }
 
 /// The processes above this one, nearest first.

@@ -82,7 +82,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
         context.ui.note("unprotected", YELLOW, &message);
     }
     #[cfg(target_os = "linux")]
-    enforce::freeze_git();
+    enforce::freeze_git()?;
     let ignored = Arc::new(Ignored::in_checkout(&scope));
     // Git takes as long to answer as the rest of the start.
     let looking = kernel.is_ok().then(|| look_ahead(&scope, &ignored));

@@ -7,6 +7,7 @@ use mala_agents::install::{self, server};
 use mala_agents::{Client, install::InstallError};
 use mala_config::{Preset, render_new_file};
 use mala_core::Scope;
+use mala_core::scope::SETTINGS_FILE;
 use mala_gate::Repo;
 use mala_gate::hooks::{self, Done, Installed};
 use serde::Serialize;
@@ -15,9 +16,6 @@ use serde_json::json;
 use crate::context::Context;
 use crate::error::{CliError, Code};
 use crate::ui::plain;
-
-/// The settings of a checkout.
-const SETTINGS: &str = "mala.toml";
 
 /// Set mala up in this checkout, or take it back
 ///
@@ -93,16 +91,16 @@ pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliEr
 
 /// Says that a preset was asked for and the settings, which were there already, have another one.
 fn say_ignored(args: &InitArgs, context: &Context, steps: &[Step], preset: Preset) {
-    let is_new = |step: &Step| step.path.ends_with(SETTINGS) && matches!(step.action, Action::Write(_));
+    let is_new = |step: &Step| step.path.ends_with(SETTINGS_FILE) && matches!(step.action, Action::Write(_));
     let Some(wanted) = args.preset.as_deref().filter(|wanted| *wanted != preset.name()) else { return };
     if !steps.iter().any(is_new) {
         let has = preset.name();
         context.ui.warning(&format!(
-            "`{SETTINGS}` is there already and was left as it is: this checkout has the preset `{has}`, not `{wanted}`"
+            "`{SETTINGS_FILE}` is there already and was left as it is: this checkout has the preset `{has}`, not `{wanted}`"
         ));
-        context
-            .ui
-            .hint(&format!("to change it, write `preset = \"{wanted}\"` below `[project]` in `{SETTINGS}`"));
+        context.ui.hint(&format!(
+            "to change it, write `preset = \"{wanted}\"` below `[project]` in `{SETTINGS_FILE}`"
+        ));
     }
 }
 
@@ -175,7 +173,7 @@ fn step(scope: &Scope, path: &str, existing: Option<&str>, text: String) -> Step
 }
 
 fn settings_step(scope: &Scope, preset: Preset) -> Step {
-    let path = scope.root().join(SETTINGS);
+    let path = scope.settings_file();
     if path.symlink_metadata().is_ok() {
         return Step { path, what: "unchanged", action: Action::Nothing };
     }
@@ -183,7 +181,7 @@ fn settings_step(scope: &Scope, preset: Preset) -> Step {
 }
 
 fn undo_steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
-    let path = scope.root().join(SETTINGS);
+    let path = scope.settings_file();
     let text = read(&path)?;
     let is_ours = |text: &String| Preset::ALL.iter().any(|preset| render_new_file(*preset) == *text);
     let mut steps = vec![match text {

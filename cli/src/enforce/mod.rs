@@ -22,6 +22,8 @@ pub(crate) use turns::{
     Announcement, TurnRules, Turns, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
 };
 
+#[cfg(target_os = "linux")]
+use std::io;
 use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
@@ -34,8 +36,6 @@ use walkdir::WalkDir;
 
 #[cfg(target_os = "linux")]
 use self::frozen::Frozen;
-
-use crate::context::repo_file;
 
 /// Files and folders of a repository that tell git what to run, or where to find them.
 const RULING: [&str; 6] = ["hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"];
@@ -51,16 +51,15 @@ pub(crate) fn kernel(scope: &Scope) -> Result<Support, Unsupported> {
     }
 }
 
-/// Whatever agents write into the user's own settings of git from now on, and into folders where programs are looked for, is not
-/// what git does and is when it works for this process.
+/// From now on, git works for this process as it does now, whatever agents write into the user's own settings and into folders
+/// where programs are looked for.
 #[cfg(target_os = "linux")]
-pub(crate) fn freeze_git() {
-    static SETTINGS: OnceLock<Option<Frozen>> = OnceLock::new();
+pub(crate) fn freeze_git() -> io::Result<()> {
+    static SETTINGS: OnceLock<Frozen> = OnceLock::new();
     mala_gate::git::program();
-    let settings = SETTINGS.get_or_init(|| Frozen::copy_all(&user_settings()).ok());
-    if let Some(settings) = settings {
-        mala_gate::git::settings_from(settings.path.clone());
-    }
+    let copy = Frozen::copy_all(&user_settings())?;
+    mala_gate::git::settings_from(SETTINGS.get_or_init(|| copy).path.clone());
+    Ok(())
 }
 
 /// Where git looks for the user's own settings.
@@ -128,7 +127,7 @@ pub(crate) fn jail(scope: &Scope, mut exempt: Vec<PathBuf>) -> Jail {
         .flat_map(|repository| RULING.map(|name| repository.join(name)))
         .chain(heads.map(|repository| repository.join("HEAD")))
         // They say what is asked of everybody's commits.
-        .chain([scope.state_dir(), repo_file(scope)])
+        .chain([scope.state_dir(), scope.settings_file()])
         .chain(hooks)
         .collect();
     // Whoever owns a folder there can move any process of the user's, stop it and end it.

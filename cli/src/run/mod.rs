@@ -28,6 +28,8 @@ use mala_store::process::{self, ProcessTable};
 
 use crate::background::{Background, Task};
 use crate::context::Context;
+#[cfg(target_os = "linux")]
+use crate::enforce;
 use crate::error::CliError;
 use gatekeeper::StoreGate;
 use launcher::ExecLauncher;
@@ -72,6 +74,9 @@ pub(crate) fn plan(context: &Context, wish: &Wish) -> Result<Plan, CliError> {
 }
 
 fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result<Engine, CliError> {
+    // It saves and judges what agents leave, outside of their trees.
+    #[cfg(target_os = "linux")]
+    enforce::freeze_git()?;
     let settings = context.settings(scope, Vec::new())?;
     let (source, keeping) = source::choose(scope, &settings)?;
     let ledger = Arc::new(StoreLedger::open(scope, &settings, keeping)?);

@@ -30,6 +30,9 @@ pub enum ScopeError {
     },
 }
 
+/// What a checkout's settings are called, at its top.
+pub const SETTINGS_FILE: &str = "mala.toml";
+
 /// Whether the checkout's file system tells `README` from `readme`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
@@ -85,6 +88,11 @@ impl Scope {
     /// write here, so nothing in it is believed.
     pub fn work_dir(&self) -> PathBuf {
         self.common_dir.join(WORK_FOLDER)
+    }
+
+    /// Where the checkout's own settings are, if it has any.
+    pub fn settings_file(&self) -> PathBuf {
+        self.root.join(SETTINGS_FILE)
     }
 
     /// Git's common folder, canonical.

@@ -14,6 +14,7 @@ mod without_code;
 use std::panic::resume_unwind;
 use std::thread;
 
+use mala_core::scope::SETTINGS_FILE;
 use mala_core::{AgentId, CommandPattern, IssueId, Pattern, Timestamp};
 use mala_logs::chain::{ChainError, Verified};
 use thiserror::Error;
@@ -80,7 +81,7 @@ impl Default for Rules {
             breadth: Breadth::default(),
             foreign: Foreign::default(),
             clean: Clean::default(),
-            for_people: vec![pattern(&"mala.toml")],
+            for_people: vec![pattern(&SETTINGS_FILE)],
             documentation: documentation.iter().map(pattern).collect(),
         }
     }

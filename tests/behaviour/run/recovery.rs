@@ -38,6 +38,19 @@ fn agents_end_with_their_run_and_their_work_is_saved() {
     batch.assert_nothing_left();
 }
 
+/// The git that saves work runs outside of the agent's tree.
+#[test]
+fn saving_work_runs_nothing_that_its_agent_has_put_into_the_users_settings() {
+    let batch = Batch::new(
+        "git config --file $HOME/.gitconfig filter.x.clean \"touch $HOME/ran; cat\"; \
+         echo '* filter=x' > .gitattributes; echo work > new.txt; exit 1",
+    );
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&["--max-issues", "1"]);
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:new.txt"]), "work", "{run:?}");
+    assert!(!batch.world.home().join("ran").exists(), "{run:?}");
+}
+
 #[test]
 fn work_that_was_proven_before_the_kill_counts() {
     let batch = killed("echo work > $id.txt; tested && commit done; touch $OUT; sleep 600", "");
