@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -21,7 +21,7 @@ use crate::background::{Background, Task};
 use crate::claim;
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
-use crate::enforce::{self, Ignored, Lost, Refused, StoreGuard, TurnRules, Turns, index_file, jail};
+use crate::enforce::{self, Ignored, Looking, Lost, Refused, StoreGuard, TurnRules, Turns, index_file, jail};
 use crate::error::{CliError, Code, REFUSED};
 use crate::ui::{RED, Ui, YELLOW, plain};
 
@@ -84,8 +84,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     #[cfg(target_os = "linux")]
     enforce::freeze_git()?;
     let ignored = Arc::new(Ignored::in_checkout(&scope));
-    // Git takes as long to answer as the rest of the start.
-    let looking = kernel.is_ok().then(|| look_ahead(&scope, &ignored));
+    let looking = kernel.is_ok().then(|| Looking::start(&ignored, index_file(&scope)));
     let owner =
         args.owner_pid.map(|pid| Process::find(pid).ok_or(StoreError::NoProcess { pid })).transpose()?;
     let party = Party {
@@ -111,14 +110,9 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
             let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
             let _watch =
                 owner.as_ref().map(|_| OwnerWatch::start(&party.owner, Some(desk.socket()))).transpose()?;
-            // While git answers.
-            #[cfg(target_os = "linux")]
-            ignored.remember_tracked(&index_file(&scope));
-            let mut exempt = looking.and_then(|looking| looking.join().ok()).unwrap_or_default();
-            exempt.retain(|folder| {
-                let name = folder.strip_prefix(scope.root()).unwrap_or(folder);
-                !guard.is_held_by_others(name, true)
-            });
+            let mut exempt = looking.map(Looking::end).unwrap_or_default();
+            exempt.retain(|folder| !guard.is_held_by_others(folder, true));
+            let exempt = exempt.iter().map(|folder| scope.root().join(folder)).collect();
             run_enforced(args, context, &jail(&scope, exempt), &desk, &guard)
         }
         Err(_) => {
@@ -139,12 +133,6 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     guard.turns().end_span();
     report(context, &party, &guard, exit, is_enforced)?;
     Ok(code(exit))
-}
-
-/// Asks git in which folders no locks are needed.
-fn look_ahead(scope: &Scope, ignored: &Arc<Ignored>) -> JoinHandle<Vec<PathBuf>> {
-    let (root, index, ignored) = (scope.root().to_path_buf(), index_file(scope), Arc::clone(ignored));
-    thread::spawn(move || ignored.top_folders(&index).iter().map(|folder| root.join(folder)).collect())
 }
 
 /// What kind of agent it is: nobody knows more than the program's name here.

@@ -1,6 +1,7 @@
 //! Which paths need no lock: those that git ignores.
 
-use std::collections::HashSet;
+mod ahead;
+
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -11,16 +12,12 @@ use std::sync::Mutex;
 use std::sync::OnceLock;
 
 use mala_core::Scope;
-use mala_core::file::{SETTINGS, read_small_text};
 
 #[cfg(target_os = "linux")]
 use super::frozen::Frozen;
-use super::index;
 use super::known::Known;
+pub(crate) use ahead::Looking;
 
-/// What is looked at before an agent starts.
-const MOST_NAMES: usize = 50;
-const MOST_FOLDERS: usize = 50;
 /// So many paths fit into a pipe: with more, git and mala could wait for each other.
 const AT_ONCE: usize = 15;
 
@@ -77,12 +74,6 @@ impl Ignored {
         }
     }
 
-    /// From now on what `index` tracks at this moment is never ignored: agents can take files out of git's own index.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn remember_tracked(&self, index: &Path) {
-        self.tracked.get_or_init(|| Frozen::copy(index));
-    }
-
     /// Git, without the program that a repository may name to find changed files.
     fn git(&self) -> Command {
         let mut git = mala_gate::git::command();
@@ -92,65 +83,6 @@ impl Ignored {
             git.env("GIT_INDEX_FILE", &tracked.path);
         }
         git
-    }
-
-    /// Folders that git ignores with all that is in them, as far as they are found quickly: those whose names stand in a
-    /// `.gitignore`, in the root and in its folders. `index` is the one of this checkout.
-    pub(crate) fn top_folders(&self, index: &Path) -> Vec<PathBuf> {
-        let Ok(mut answers) = self.answers.lock() else { return Vec::new() };
-        let names = self.ignored_names(Path::new(""));
-        let mut found = self.folders_called(&names, Path::new(""));
-        for folder in self.own_folders() {
-            if !found.contains(&folder) {
-                let more = self.ignored_names(&folder);
-                found.extend(self.folders_called(names.union(&more), &folder));
-            }
-        }
-        found.retain(|folder| !self.has_endless_rules(folder));
-        if found.is_empty() {
-            return found;
-        }
-        let have_rules = answers.rules.ask(self, &found).unwrap_or_default();
-        let (found, _) = divide(found, have_rules);
-        let are_untracked = index::are_untracked(index, &found).unwrap_or_else(|_| vec![false; found.len()]);
-        let (mut ignored, doubtful) = divide(found, are_untracked);
-        if !doubtful.is_empty() {
-            let are_ignored = answers.ignores.ask(self, &doubtful).unwrap_or_default();
-            ignored.extend(divide(doubtful, are_ignored).0);
-        }
-        ignored.iter().for_each(|folder| answers.known.insert(folder, true));
-        ignored
-    }
-
-    /// The names in a folder's `.gitignore` that are nothing but names.
-    fn ignored_names(&self, folder: &Path) -> HashSet<String> {
-        let rules = read_small_text(&self.root.join(folder).join(".gitignore"), SETTINGS).unwrap_or_default();
-        let name = |rule: &str| {
-            let rule = rule.trim_end();
-            let name = rule.strip_prefix("**").unwrap_or(rule).trim_start_matches('/').trim_end_matches('/');
-            let is_odd =
-                matches!(name, "" | "." | "..") || name.contains(['/', '*', '?', '[', '\\', '!', '#']);
-            (!is_odd).then(|| name.to_owned())
-        };
-        rules.lines().filter_map(name).take(MOST_NAMES).collect()
-    }
-
-    /// Those of these names that are folders in `folder`.
-    fn folders_called<'n>(&self, names: impl IntoIterator<Item = &'n String>, folder: &Path) -> Vec<PathBuf> {
-        let is_folder =
-            |path: &PathBuf| self.root.join(path).symlink_metadata().is_ok_and(|meta| meta.is_dir());
-        names.into_iter().map(|name| folder.join(name)).filter(is_folder).collect()
-    }
-
-    /// Folders in the root that are not repositories of their own, as submodules are: there this one's rules mean nothing.
-    fn own_folders(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
-        let is_own = |entry: &fs::DirEntry| {
-            entry.file_type().is_ok_and(|kind| kind.is_dir())
-                && entry.file_name() != ".git"
-                && !entry.path().join(".git").exists()
-        };
-        entries.filter(is_own).take(MOST_FOLDERS).map(|entry| PathBuf::from(entry.file_name())).collect()
     }
 
     /// True if git would ignore a folder there. What is known about a path of that name is forgotten: it is a folder then.
@@ -214,27 +146,28 @@ impl Ignored {
     }
 }
 
-/// Those that the answer is yes for, and the others.
-fn divide(paths: Vec<PathBuf>, answers: Vec<bool>) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let (yes, no): (Vec<_>, Vec<_>) = paths.into_iter().zip(answers).partition(|(_, is)| *is);
-    let paths = |answered: Vec<(PathBuf, bool)>| answered.into_iter().map(|(path, _)| path).collect();
-    (paths(yes), paths(no))
-}
-
 impl CheckIgnore {
     fn with(options: &'static [&'static str]) -> Self {
         Self { options, git: None }
     }
 
     fn ask(&mut self, checkout: &Ignored, paths: &[PathBuf]) -> io::Result<Vec<bool>> {
+        self.with_git(checkout, |git| git.ask(paths))
+    }
+
+    fn with_git<T>(
+        &mut self,
+        checkout: &Ignored,
+        call: impl FnOnce(&mut Asked) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut git = match self.git.take() {
             Some(git) => git,
             None => Asked::start(checkout.git(), self.options)?,
         };
-        let answers = git.ask(paths)?;
+        let answer = call(&mut git)?;
         // One that has failed, as it does for paths in submodules, is not asked again.
         self.git = Some(git);
-        Ok(answers)
+        Ok(answer)
     }
 }
 
@@ -258,15 +191,21 @@ impl Asked {
     fn ask(&mut self, paths: &[PathBuf]) -> io::Result<Vec<bool>> {
         let mut answers = Vec::with_capacity(paths.len());
         for paths in paths.chunks(AT_ONCE) {
-            let questions: Vec<&[u8]> =
-                paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), &[0]]).collect();
-            self.questions.write_all(&questions.concat())?;
-            self.questions.flush()?;
-            for _ in paths {
-                answers.push(self.answer()?);
-            }
+            self.send(paths)?;
+            answers.extend(self.receive(paths.len())?);
         }
         Ok(answers)
+    }
+
+    /// Not more than [`AT_ONCE`].
+    fn send(&mut self, paths: &[PathBuf]) -> io::Result<()> {
+        let questions: Vec<&[u8]> =
+            paths.iter().flat_map(|path| [path.as_os_str().as_bytes(), &[0]]).collect();
+        self.questions.write_all(&questions.concat())
+    }
+
+    fn receive(&mut self, answers: usize) -> io::Result<Vec<bool>> {
+        (0..answers).map(|_| self.answer()).collect()
     }
 
     /// Reads `source, line, pattern, path`: the pattern is empty if nothing matches, and begins with `!` if the path

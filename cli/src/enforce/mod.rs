@@ -16,7 +16,7 @@ mod worktree;
 
 pub(crate) use drain::{drain, not_closed, take_over};
 pub(crate) use guard::{Lost, StoreGuard};
-pub(crate) use ignored::Ignored;
+pub(crate) use ignored::{Ignored, Looking};
 pub(crate) use refusals::Refused;
 pub(crate) use turns::{
     Announcement, TurnRules, Turns, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
