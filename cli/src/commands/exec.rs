@@ -14,7 +14,7 @@ use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
 use mala_logs::telemetry::spans;
 use mala_sandbox::{Exit, Jail, SandboxError, Unsupported};
 use mala_store::process::{self, Process};
-use mala_store::{Agent, Party, Store, StoreError, Which};
+use mala_store::{Agent, Party, Store, StoreError};
 use serde_json::json;
 
 use crate::background::{Background, Task};
@@ -102,7 +102,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     }
     let session = spans::agent(&party.agent, &profile(args));
     let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
-    let guard = Arc::new(StoreGuard::new(&scope, &party, turns, &settings, Arc::clone(&ignored))?);
+    let guard = Arc::new(StoreGuard::new(store, &scope, &party, turns, &settings, Arc::clone(&ignored))?);
     let beside = beside(&scope, &party, &settings, &guard, &context.ui);
     let is_enforced = kernel.is_ok();
     let exit = match kernel {
@@ -126,7 +126,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     // The tree is dead, so what its git left is nobody's. Threads that end with the process may keep the guard until then.
     guard.end_git_locks();
     if !args.keep_locks {
-        store.release(&party.agent, &Which::All)?;
+        guard.release_all()?;
     }
     let exit = exit?;
     spans::ended(&session, exit.code, exit.signal);

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -129,6 +129,7 @@ struct Known {
 
 impl StoreGuard {
     pub(crate) fn new(
+        store: Store,
         scope: &Scope,
         party: &Party,
         turns: Turns,
@@ -136,7 +137,7 @@ impl StoreGuard {
         ignored: Arc<Ignored>,
     ) -> Result<Self, CliError> {
         let books = Books {
-            store: Store::open(scope)?,
+            store,
             files: HashMap::new(),
             watched: -1,
             leaving: HashSet::new(),
@@ -234,6 +235,13 @@ impl StoreGuard {
         if let Ok(mut books) = self.desk.lock() {
             books.files.clear();
         }
+    }
+
+    /// Gives back all that the agent holds.
+    pub(crate) fn release_all(&self) -> Result<(), StoreError> {
+        let mut books = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
+        books.store.release(&self.party.agent, &Which::All)?;
+        Ok(())
     }
 
     /// Nobody in the tree opens these files until the value is dropped. Waits for what was allowed before.
