@@ -10,11 +10,11 @@ use std::time::Duration;
 use clap::Args;
 use mala_config::{Settings, Unlocked};
 use mala_core::shell::word;
-use mala_core::{AgentId, IssueId, Life, Owner, RunId, Scope};
+use mala_core::{AgentId, IssueId, Owner, RunId, Scope};
 use mala_logs::telemetry::spans;
 use mala_sandbox::{Exit, Jail, SandboxError, Unsupported};
 use mala_store::process::{self, Process};
-use mala_store::{Agent, Party, Store, StoreError};
+use mala_store::{Party, Store, StoreError};
 use serde_json::json;
 
 use crate::background::{Background, Task};
@@ -143,16 +143,12 @@ fn profile(args: &ExecArgs) -> String {
 
 /// Registers the agent, unless somebody else is running under its name.
 fn join(store: &mut Store, party: &Party) -> Result<(), CliError> {
-    let agents = store.agents()?;
-    let is_rival = |agent: &&Agent| {
-        agent.party.agent == party.agent && agent.life != Life::Dead && agent.party.owner != party.owner
-    };
-    let rival = agents.iter().find(is_rival);
-    if let Some(rival) = rival {
-        let message = format!("an agent called `{}` is running already ({})", party.agent, rival.party.owner);
-        return Err(CliError::refused(message).hint("choose another name, or end that one first"));
-    }
-    Ok(store.register(party)?)
+    store.join(party).map_err(|error| match error {
+        runs @ StoreError::AgentRuns { .. } => {
+            CliError::refused(runs).hint("choose another name, or end that one first")
+        }
+        other => other.into(),
+    })
 }
 
 /// What goes on beside the agent: its open files are compared with its locks, its leases renewed, and what is due is done.

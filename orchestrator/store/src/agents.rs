@@ -40,6 +40,19 @@ impl Store {
         self.write(|change| change.enroll(party))
     }
 
+    /// The same, unless somebody else is running under its name.
+    pub fn join(&mut self, party: &Party) -> Result<()> {
+        self.write(|change| {
+            let known = change.party(&party.agent)?;
+            let is_rival =
+                |known: &Party| known.owner != party.owner && change.life(&known.owner) != Life::Dead;
+            match known.filter(is_rival) {
+                Some(rival) => Err(already_runs(rival).into()),
+                None => change.enroll(party),
+            }
+        })
+    }
+
     /// Makes a client's session known: everything below its process acts as this agent, whatever it says. A further
     /// conversation of the same process gets the same name with a number. Returns who the session is.
     pub fn join_session(&mut self, session: &Session, profile: &str) -> Result<Party> {
@@ -146,6 +159,10 @@ impl View<'_> {
     }
 }
 
+fn already_runs(rival: Party) -> StoreError {
+    StoreError::AgentRuns { agent: rival.agent, owner: Box::new(rival.owner) }
+}
+
 /// The names of the first, second, ... conversation of a process: `codex-4242`, `codex-4242-2`, ...
 fn numbered(name: &AgentId) -> impl Iterator<Item = AgentId> {
     let others = (2_u32..).map_while(move |number| AgentId::new(format!("{name}-{number}")).ok());
@@ -207,7 +224,7 @@ impl Change<'_> {
             match self.session_named(&party.agent)? {
                 Some((other, _)) if other.party.owner != party.owner => {
                     if party.agent == wanted.agent {
-                        break;
+                        return Err(already_runs(other.party).into());
                     }
                 }
                 Some((known, true)) if known.conversation != *conversation => {}
@@ -221,7 +238,7 @@ impl Change<'_> {
                 }
             }
         }
-        Err(StoreError::AgentRuns { agent: wanted.agent.clone() }.into())
+        Err(already_runs(wanted.clone()).into())
     }
 
     /// Notes a sign of life.

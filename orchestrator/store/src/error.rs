@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mala_core::{AgentId, Target};
+use mala_core::{AgentId, Owner, Target};
 use rusqlite::ErrorCode;
 use thiserror::Error;
 
@@ -36,8 +36,8 @@ pub enum StoreError {
     Busy { path: PathBuf, seconds: u64 },
     #[error("no agent called `{agent}` is known in this checkout")]
     UnknownAgent { agent: AgentId },
-    #[error("an agent called `{agent}` is running already")]
-    AgentRuns { agent: AgentId },
+    #[error("an agent called `{agent}` is running already ({owner})")]
+    AgentRuns { agent: AgentId, owner: Box<Owner> },
     #[error("the agent `{agent}` is not running any more")]
     AgentGone { agent: AgentId },
     #[error("`{agent}` keeps `{kept}`, which overlaps `{moved}`: hand over both or neither")]

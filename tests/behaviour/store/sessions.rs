@@ -1,5 +1,8 @@
 //! Sessions: an agent is known by its process, not by what it says.
 
+use std::sync::Barrier;
+use std::thread;
+
 use mala_core::AgentId;
 use mala_store::{Party, Session, StoreError, process};
 use mala_tests::{Terse, World, party};
@@ -60,4 +63,27 @@ fn somebody_who_merely_locks_is_no_session() {
     let mut store = world.store();
     store.take("ann", &["a"]);
     assert!(store.sessions_among(&lineage()).unwrap().is_empty());
+}
+
+#[test]
+fn of_two_that_join_under_one_name_at_once_only_one_does() {
+    let world = World::new();
+    let lineage = lineage();
+    for round in 0..20 {
+        let name = format!("twin-{round}");
+        let start = Barrier::new(2);
+        let join = |owner: &mala_core::Owner| {
+            let mut store = world.store();
+            start.wait();
+            store.join(&Party { owner: owner.clone(), ..party(&name) })
+        };
+        let joined = thread::scope(|scope| {
+            let other = scope.spawn(|| join(&lineage[1]));
+            [join(&lineage[0]), other.join().unwrap()]
+        });
+        let refused: Vec<_> = joined.iter().filter_map(|joined| joined.as_ref().err()).collect();
+        assert!(matches!(refused[..], [StoreError::AgentRuns { .. }]), "{joined:?}");
+        let winner = &lineage[usize::from(joined[0].is_err())];
+        world.store().join(&Party { owner: winner.clone(), ..party(&name) }).expect("it is its own name");
+    }
 }
