@@ -1,9 +1,7 @@
 //! Answers for the kernel tier.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,26 +12,24 @@ use std::time::{Duration, Instant};
 use mala_config::{Settings, Unlocked};
 use mala_core::scope::ScopeError;
 use mala_core::shell::word;
-use mala_core::{AgentId, Key, Lock, Mode, Pattern, Scope, Target, Timestamp, Want};
+use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Timestamp, Want};
 use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
 use mala_store::process::Process;
 use mala_store::{Cause, EventKind, Outcome, Party, Refusal, Request, Store, StoreError, Which};
 use serde_json::json;
 
+use super::books::{Books, Then};
 use super::drain::{LOOK_AGAIN, PATIENCE, give_back, open_elsewhere, outlive_the_dead, path_of};
 use super::git_locks::GitLocks;
 use super::ignored::Ignored;
-use super::others::Others;
-use super::refusals::{Refusals, Refused};
+use super::refusals::Refused;
 use super::turns::{Turns, command_line};
+use super::wants::{all_in, key, want_of, wants_of};
 use super::worktree;
 use crate::error::CliError;
 use crate::refusal;
 use crate::ui::plain;
-
-/// A program's next place is looked at within this time.
-const NEXT_PLACE: Duration = Duration::from_millis(100);
 
 /// A file that is open without a lock.
 #[derive(Debug)]
@@ -64,45 +60,6 @@ pub(crate) struct StoreGuard {
     ended: Condvar,
 }
 
-/// What is known about the agent's files, and the way to find out.
-#[derive(Debug)]
-struct Books {
-    store: Store,
-    files: HashMap<Key, Known>,
-    /// The store's version when open files were last compared with locks.
-    watched: i64,
-    /// Files that are just being handed on: nobody opens them any more.
-    leaving: HashSet<Key>,
-    /// Calls that were allowed and are just being performed, and how many there were.
-    under_way: Vec<UnderWay>,
-    calls: u64,
-    /// How many wait for calls to be over.
-    waiting: usize,
-    refusals: Refusals,
-    /// The thread that was last refused a command, which, and when.
-    tried: Option<(u32, String, Instant)>,
-    others: Option<Others>,
-}
-
-/// A call that was allowed.
-#[derive(Debug)]
-struct UnderWay {
-    pid: u32,
-    number: u64,
-    keys: Vec<Key>,
-    then: Then,
-}
-
-/// What is to be done when a call has been performed, and not before.
-#[derive(Debug)]
-enum Then {
-    Nothing,
-    /// A temporary file has become the real one: its own name is of no more use.
-    GiveBack(Key),
-    /// Nothing is in this folder any more.
-    Forget(Key),
-}
-
 /// What comes of an attempt.
 #[derive(Debug)]
 enum Decision {
@@ -116,17 +73,6 @@ enum Decision {
     },
 }
 
-/// What is known about a file.
-#[derive(Debug, Default, Clone, Copy)]
-struct Known {
-    /// The agent alone holds it, as of this version of the store.
-    held_at: Option<i64>,
-    /// The tree may have it open for writing.
-    is_opened: bool,
-    /// The agent has made it; if it renames it, the old name is given back.
-    is_own: bool,
-}
-
 impl StoreGuard {
     pub(crate) fn new(
         store: Store,
@@ -136,18 +82,6 @@ impl StoreGuard {
         settings: &Settings,
         ignored: Arc<Ignored>,
     ) -> Result<Self, CliError> {
-        let books = Books {
-            store,
-            files: HashMap::new(),
-            watched: -1,
-            leaving: HashSet::new(),
-            under_way: Vec::new(),
-            calls: 0,
-            waiting: 0,
-            refusals: Refusals::default(),
-            tried: None,
-            others: None,
-        };
         Ok(Self {
             scope: scope.clone(),
             party: party.clone(),
@@ -159,7 +93,7 @@ impl StoreGuard {
             git_locks: GitLocks::open(scope)?,
             own_program: program_of(std::process::id()),
             grants: AtomicU64::new(0),
-            desk: Mutex::new(books),
+            desk: Mutex::new(Books::new(store, &party.agent)),
             ended: Condvar::new(),
         })
     }
@@ -198,21 +132,9 @@ impl StoreGuard {
     /// Files that the tree still has open for writing although it has lost their locks. Each is told once.
     pub(crate) fn lost(&self) -> Result<Vec<Lost>, StoreError> {
         let Ok(mut books) = self.desk.lock() else { return Ok(Vec::new()) };
-        let version = books.store.data_version()?;
-        if books.watched == version || books.opened().next().is_none() {
-            return Ok(Vec::new());
-        }
-        books.watched = version;
-        let held = books.store.locks()?;
-        let own: Vec<_> = held.iter().filter(|lock| lock.agent == self.party.agent).collect();
-        let is_own = |key: &Key| {
-            let file = want_of(key);
-            own.iter().any(|lock| lock.claim().overlaps(&file.claim(&self.party.agent)))
-        };
-        let gone: Vec<Key> = books.opened().filter(|key| !is_own(key)).cloned().collect();
         let mut lost = Vec::new();
-        for key in gone {
-            books.files.remove(&key);
+        for key in books.without_lock()? {
+            books.forget(&key);
             let path = path_of(&self.scope, &key);
             // Looking for the writer means looking at every process there is, so only if there is one.
             if !has_writers(&path).unwrap_or(true) {
@@ -233,7 +155,7 @@ impl StoreGuard {
     /// The tree is gone: nothing is open any more, and what is given back now is not lost.
     pub(crate) fn tree_ended(&self) {
         if let Ok(mut books) = self.desk.lock() {
-            books.files.clear();
+            books.forget_all();
         }
     }
 
@@ -248,13 +170,10 @@ impl StoreGuard {
     pub(crate) fn leave<'g>(&'g self, keys: &'g [Key]) -> Result<Leaving<'g>, CliError> {
         let failed = || CliError::refused("mala failed while it judged a write; start the agent again");
         let mut books = self.desk.lock().map_err(|_poisoned| failed())?;
-        books.leaving.extend(keys.iter().cloned());
-        books.waiting += 1;
-        let last = books.calls;
-        let is_under_way = |books: &mut Books| books.under_way.iter().any(|call| call.number <= last);
-        let waited = self.ended.wait_timeout_while(books, PATIENCE, is_under_way);
+        let last = books.leave(keys);
+        let waited = self.ended.wait_timeout_while(books, PATIENCE, |books| books.is_under_way(last));
         let (mut books, waited) = waited.map_err(|_poisoned| failed())?;
-        books.waiting -= 1;
+        books.stop_waiting();
         drop(books);
         let leaving = Leaving { guard: self, keys };
         if waited.timed_out() {
@@ -270,7 +189,7 @@ impl StoreGuard {
     }
 
     fn decide(&self, books: &mut Books, attempt: &Attempt<'_>, keys: &[Key]) -> Result<Decision, StoreError> {
-        if let Some(key) = keys.iter().find(|key| books.leaving.contains(*key)) {
+        if let Some(key) = keys.iter().find(|key| books.is_leaving(key)) {
             let message = format!("`{}` is being handed on; ask for it again", plain(key));
             return Ok(Decision::Refuse(message));
         }
@@ -278,8 +197,7 @@ impl StoreGuard {
             return self.decide_on_new_folder(books, keys);
         }
         let version = books.store.data_version()?;
-        let is_held = |key| books.files.get(key).is_some_and(|file| file.held_at == Some(version));
-        if !attempt.is_folder && keys.iter().all(is_held) {
+        if !attempt.is_folder && keys.iter().all(|key| books.is_held(key, version)) {
             return Ok(Decision::Allow(Then::Nothing));
         }
         if let Some(key) = keys.iter().find(|key| attempt.is_folder && all_in(key.as_bytes()).is_none()) {
@@ -320,9 +238,7 @@ impl StoreGuard {
             let why = plain(error.messages().join(": "));
             return Ok(Decision::Refuse(format!("cannot save what a killed agent left there: {why}")));
         }
-        let is_new = |key: &&Key| {
-            attempt.action != Action::Create && !books.files.get(*key).is_some_and(|file| file.is_opened)
-        };
+        let is_new = |key: &&Key| attempt.action != Action::Create && !books.is_opened(key);
         let new: Vec<Key> = keys.iter().filter(is_new).cloned().collect();
         if let Some(error) = open_elsewhere(&self.scope, &mut books.store, &self.party.agent, &new)? {
             let message = error.messages().join(": ");
@@ -336,7 +252,7 @@ impl StoreGuard {
     fn decide_on_new_folder(&self, books: &mut Books, keys: &[Key]) -> Result<Decision, StoreError> {
         let agent = &self.party.agent;
         let wants: Vec<Want> = keys.iter().map(want_of).collect();
-        let others = books.others(agent);
+        let others = books.others();
         if others.is_some_and(|others| !wants.iter().any(|want| others.hold(agent, want))) {
             return Ok(Decision::Allow(Then::Nothing));
         }
@@ -369,7 +285,7 @@ pub(crate) struct Leaving<'g> {
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         if let Ok(mut books) = self.guard.desk.lock() {
-            books.leaving.retain(|key| !self.keys.contains(key));
+            books.stay(self.keys);
         }
     }
 }
@@ -403,14 +319,14 @@ impl StoreGuard {
         let Ok(mut books) = self.desk.lock() else { return true };
         let agent = &self.party.agent;
         let wants = wants_of(&key(path), is_folder);
-        books.others(agent).is_none_or(|others| wants.iter().any(|want| others.hold(agent, want)))
+        books.others().is_none_or(|others| wants.iter().any(|want| others.hold(agent, want)))
     }
 
     /// True if another agent holds something below, should this be a folder.
     fn others_hold_below(&self, path: &Path) -> bool {
         let Ok(mut books) = self.desk.lock() else { return true };
         let agent = &self.party.agent;
-        books.others(agent).is_none_or(|others| others.hold_below(agent, &key(path)))
+        books.others().is_none_or(|others| others.hold_below(agent, &key(path)))
     }
 
     /// An agent that holds the whole tree may move it.
@@ -419,120 +335,6 @@ impl StoreGuard {
         locks.iter().any(|lock| {
             lock.agent == self.party.agent && lock.mode == Mode::Exclusive && lock.target.as_bytes() == b"**"
         })
-    }
-}
-
-impl Books {
-    /// What other agents hold; none if that cannot be found out.
-    fn others(&mut self, agent: &AgentId) -> Option<&Others> {
-        let version = self.store.data_version().ok()?;
-        if self.others.as_ref().is_none_or(|others| others.version != version) {
-            let mut locks = self.store.locks().ok()?;
-            locks.retain(|lock| lock.agent != *agent);
-            self.others = Some(Others::new(version, locks));
-        }
-        self.others.as_ref()
-    }
-
-    /// Files that the tree may have open for writing.
-    fn opened(&self) -> impl Iterator<Item = &Key> {
-        self.files.iter().filter(|(_, file)| file.is_opened).map(|(key, _)| key)
-    }
-
-    /// True if the thread has just been told: a shell that is refused a program looks for it in the next folder of `PATH`.
-    fn is_next_place(&mut self, pid: u32, command: &str) -> bool {
-        let now = Instant::now();
-        let is_told = self
-            .tried
-            .as_ref()
-            .is_some_and(|(last, told, when)| *last == pid && told == command && now - *when < NEXT_PLACE);
-        self.tried = Some((pid, command.to_owned(), now));
-        is_told
-    }
-
-    /// What a program that insists is told once more.
-    fn repeats(&mut self, refused: impl FnOnce() -> Refused) -> Option<String> {
-        if !self.refusals.is_one_often() {
-            return None;
-        }
-        let version = self.store.data_version().ok()?;
-        self.refusals.repeated(&refused(), version, Instant::now())
-    }
-
-    fn note_refusal(&mut self, refused: Refused, message: &str) {
-        let version = self.store.data_version().unwrap_or(-1);
-        self.refusals.add(refused, message.to_owned(), version, Instant::now());
-    }
-
-    /// What is open in folders stays open under their new names. Until they have moved, under the old ones too.
-    fn folders_move(&mut self, moves: &[(&Key, &Key)]) {
-        let mut moving: Vec<(Key, Known)> = Vec::new();
-        for (from, to) in moves {
-            moving.extend(self.files.iter().filter_map(|(old, known)| {
-                let rest = old.as_path().strip_prefix(from.as_path()).ok()?;
-                Some((key(&to.as_path().join(rest)), *known))
-            }));
-        }
-        for (new, known) in moving {
-            let file = self.files.entry(new).or_default();
-            *file = Known {
-                held_at: None,
-                is_opened: file.is_opened || known.is_opened,
-                is_own: file.is_own || known.is_own,
-            };
-        }
-    }
-
-    /// The agent got `keys` when the store had this version.
-    fn note_grant(&mut self, attempt: &Attempt<'_>, keys: &[Key], version: i64) -> Then {
-        if attempt.is_folder {
-            return match (attempt.action, keys) {
-                (Action::Rename, [from, to]) => {
-                    self.folders_move(&[(from, to)]);
-                    Then::Forget(from.clone())
-                }
-                (Action::Exchange, [one, other]) => {
-                    self.folders_move(&[(one, other), (other, one)]);
-                    Then::Nothing
-                }
-                _ => Then::Nothing,
-            };
-        }
-        for key in keys {
-            let file = self.files.entry(key.clone()).or_default();
-            *file = Known {
-                held_at: Some(version),
-                is_opened: true,
-                is_own: file.is_own || attempt.action == Action::Create,
-            };
-        }
-        match (attempt.action, keys) {
-            (Action::Rename, [from, _]) if self.files[from].is_own => Then::GiveBack(from.clone()),
-            _ => Then::Nothing,
-        }
-    }
-
-    fn begin(&mut self, pid: u32, keys: Vec<Key>, then: Then) {
-        self.calls += 1;
-        self.under_way.push(UnderWay { pid, number: self.calls, keys, then });
-    }
-
-    fn end(&mut self, agent: &AgentId, pid: u32, is_performed: bool) {
-        let Some(index) = self.under_way.iter().position(|call| call.pid == pid) else { return };
-        match self.under_way.swap_remove(index).then {
-            // Another thread may be about to make it again.
-            Then::GiveBack(key)
-                if is_performed && !self.under_way.iter().any(|call| call.keys.contains(&key)) =>
-            {
-                self.files.remove(&key);
-                // A lock that stays is given back at the end.
-                let _ = self.store.release(agent, &Which::These(vec![want_of(&key)]));
-            }
-            Then::Forget(folder) if is_performed => {
-                self.files.retain(|key, _| !key.as_path().starts_with(folder.as_path()));
-            }
-            _ => {}
-        }
     }
 }
 
@@ -580,8 +382,7 @@ impl Guard for StoreGuard {
 
     fn is_over(&self, pid: u32, is_performed: bool) {
         let Ok(mut books) = self.desk.lock() else { return };
-        books.end(&self.party.agent, pid, is_performed);
-        if books.waiting > 0 {
+        if books.end(pid, is_performed) {
             self.ended.notify_all();
         }
     }
@@ -621,7 +422,7 @@ impl Guard for StoreGuard {
             return Ruling::Allow;
         }
         let refused = Refused { program: "git".to_owned(), what: cut(command_line(&args)) };
-        if books.is_next_place(start.pid, &refused.what) {
+        if books.refusals.is_next_place(start.pid, &refused.what, Instant::now()) {
             return Ruling::Refuse { message: String::new() };
         }
         if let Some(message) = books.repeats(|| refused.clone()) {
@@ -690,35 +491,6 @@ fn refused(attempt: &Attempt<'_>) -> Refused {
 fn is_in_tree(pid: u32) -> bool {
     let own = std::process::id();
     Process::find(pid).is_some_and(|process| process.ancestors().any(|ancestor| ancestor.pid == own))
-}
-
-fn key(path: &Path) -> Key {
-    Key::from_stored(path.as_os_str().as_bytes().to_vec())
-}
-
-fn want_of(key: &Key) -> Want {
-    Want { target: Target::File(key.clone()), aliases: Vec::new(), mode: Mode::Exclusive }
-}
-
-/// A file, or a folder with everything below it. If that cannot be said, with everything in the nearest folder around it of
-/// which it can.
-fn wants_of(key: &Key, is_folder: bool) -> Vec<Want> {
-    let mut wants = vec![want_of(key)];
-    if is_folder {
-        let around = key.as_path().ancestors().map(|folder| folder.as_os_str().as_bytes());
-        let pattern = around.into_iter().find_map(all_in);
-        wants.extend(pattern.map(|pattern| Want { target: Target::Pattern(pattern), ..want_of(key) }));
-    }
-    wants
-}
-
-/// Everything in a folder; none if the path is too long for a pattern.
-fn all_in(folder: &[u8]) -> Option<Pattern> {
-    let text = match folder {
-        b"" => b"**".to_vec(),
-        folder => [Pattern::literal(folder).text(), b"/**"].concat(),
-    };
-    Pattern::parse(&text).ok()
 }
 
 fn refuse(message: &str) -> Ruling {

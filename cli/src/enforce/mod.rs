@@ -1,5 +1,6 @@
 //! Ownership made physical: what the kernel tier asks, answered from the store.
 
+mod books;
 mod drain;
 #[cfg(target_os = "linux")]
 mod frozen;
@@ -12,6 +13,7 @@ mod others;
 mod refusals;
 mod rescue;
 mod turns;
+mod wants;
 mod worktree;
 
 pub(crate) use drain::{drain, not_closed, take_over};

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use mala_core::{AgentId, Key, Lock, Mode, Pattern, Target, Want};
+use mala_core::{AgentId, Key, Lock, Target, Want};
+
+use super::wants::{all_in, want_of};
 
 #[derive(Debug)]
 pub(super) struct Others {
@@ -43,10 +45,9 @@ impl Others {
         if next.is_some_and(|key| key.as_bytes().starts_with(&below)) {
             return true;
         }
-        let all = [Pattern::literal(folder.as_bytes()).text(), b"/**"].concat();
         // What is too long for a pattern is not compared with any.
-        let Ok(all) = Pattern::parse(&all).map(Target::Pattern) else { return !self.rest.is_empty() };
-        let want = Want { target: all, aliases: Vec::new(), mode: Mode::Exclusive };
+        let Some(all) = all_in(folder.as_bytes()) else { return !self.rest.is_empty() };
+        let want = Want { target: Target::Pattern(all), ..want_of(folder) };
         self.rest.iter().any(|index| self.locks[*index].claim().overlaps(&want.claim(agent)))
     }
 }

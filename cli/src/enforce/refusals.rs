@@ -14,6 +14,9 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// For so long it is repeated while nothing changes. Somebody may die and leave a file, which changes nothing at once.
 const LONGER: Duration = Duration::from_secs(1);
 
+/// A program's next place is looked at within this time.
+const NEXT_PLACE: Duration = Duration::from_millis(100);
+
 /// Something that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Refused {
@@ -28,6 +31,8 @@ pub(super) struct Refusals {
     all: Vec<(Refused, u64)>,
     answers: HashMap<Refused, Answer>,
     is_one_often: bool,
+    /// The thread that was last refused a command, which, and when.
+    tried: Option<(u32, String, Instant)>,
 }
 
 #[derive(Debug)]
@@ -54,6 +59,16 @@ impl Refusals {
             *times += 1;
             answer.said.clone()
         })
+    }
+
+    /// True if the thread has just been told: a shell that is refused a program looks for it in the next folder of `PATH`.
+    pub(super) fn is_next_place(&mut self, pid: u32, command: &str, now: Instant) -> bool {
+        let is_told = self
+            .tried
+            .as_ref()
+            .is_some_and(|(last, told, when)| *last == pid && told == command && now - *when < NEXT_PLACE);
+        self.tried = Some((pid, command.to_owned(), now));
+        is_told
     }
 
     pub(super) fn add(&mut self, refused: Refused, said: String, version: i64, now: Instant) {
