@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::{exec, read, world};
-use crate::cli::{Answer, MALA, done, mala};
+use crate::cli::{Answer, MALA, done, held, mala, pair};
 
 /// A program that writes to the held file when it is run outside of the tree, as far as it can.
 fn intruder(world: &World) -> PathBuf {
@@ -332,4 +332,53 @@ fn only_who_started_a_process_is_its_supervisor() {
     // Whoever has found the true one first does not try this one.
     let heard: Vec<String> = said.collect();
     assert!(heard.iter().all(|heard| heard == "0"), "it was asked something: {heard:?}");
+}
+
+#[test]
+fn inside_the_tree_nobody_is_anybody_else() {
+    let world = world();
+    let script = format!(
+        "MALA_AGENT=other {MALA} lock release held.txt --agent other; {MALA} lock acquire x --agent other --json"
+    );
+    let answer = exec(&world, "me", &script);
+    assert_eq!(answer.json()["granted"][0]["agent"], "me");
+    assert!(answer.err.contains("you act as `me`"), "{}", answer.err);
+    let hidden = exec(&world, "me", &format!("unset MALA_SUPERVISOR; {MALA} lock acquire x --agent other"));
+    assert_eq!(hidden.code, 3, "without its supervisor it gets nothing: {hidden:?}");
+    assert_eq!(held(&world), [pair("held.txt", "other")]);
+}
+
+/// Talks to the supervisor without mala: whatever is in `args`, with its own standard streams.
+const FORGED: &str = r#"
+import os, socket, struct, sys
+s = socket.socket(socket.AF_UNIX); s.connect(os.environ["MALA_SUPERVISOR"])
+socket.send_fds(s, [b"\0"], [0, 1, 2])
+for text in [os.getcwd(), "mala"] + sys.argv[1:]:
+    s.sendall(struct.pack("<Q", len(text)) + text.encode())
+s.shutdown(socket.SHUT_WR); answer = s.recv(1); sys.exit(answer[0] if answer else 99)
+"#;
+
+#[test]
+fn the_supervisor_is_no_deputy() {
+    let world = world();
+    fs::write(world.base().join("forged.py"), FORGED).unwrap();
+    let forged = format!("python3 {}", world.base().join("forged.py").display());
+    assert_eq!(
+        exec(&world, "me", &format!("{forged} lock check free.txt")).code,
+        0,
+        "the forgery itself works"
+    );
+    for command in [
+        "exec --agent evil -- cp free.txt held.txt",
+        "man --out .",
+        "demo --folder demo",
+        "test -- cp free.txt held.txt",
+    ] {
+        assert_eq!(exec(&world, "me", &format!("{forged} {command}")).code, 2, "{command}");
+    }
+    assert_eq!(exec(&world, "me", &format!("{MALA} lock transfer --from other --to me")).code, 1);
+    assert_eq!(exec(&world, "me", &format!("{MALA} clean --force")).code, 1);
+    assert_eq!(read(&world, "held.txt"), "theirs\n");
+    assert_eq!(held(&world), [pair("held.txt", "other")]);
+    assert_eq!(world.git(&["status", "--short"]), "", "and nothing was made");
 }

@@ -1,5 +1,6 @@
 //! A file that changes hands is its new holder's alone, whatever the last one has begun or left open.
 
+use std::io::Write;
 use std::process::{Child, Stdio};
 
 use mala_tests::{World, eventually};
@@ -141,4 +142,103 @@ fn a_folder_does_not_take_a_name_that_is_locked() {
     assert_eq!(answer.out, "docs\nfree\n", "{answer:?}");
     assert!(answer.err.contains("`new.txt` is held by `other`"), "{answer:?}");
     assert!(!held(&world).contains(&pair("free", "me")), "a folder needs no lock");
+}
+
+#[test]
+fn a_file_is_not_handed_on_under_a_new_name_or_unreadable() {
+    let world = world();
+    world.write("folder/file", "");
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "folder"]);
+    for (script, file) in [
+        ("exec 3>>free.txt; chmod 200 free.txt; mala lock release free.txt", "free.txt"),
+        ("exec 3>>folder/file; mv folder moved; mala lock release --all", "moved/file"),
+    ] {
+        let script = script.replace("mala", MALA);
+        let mut agent =
+            mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", &format!("{script}; echo $?")]);
+        let out = agent.stderr(Stdio::piped()).output().unwrap();
+        assert!(out.stdout.starts_with(b"1\n"), "{file}: {out:?}");
+        assert!(String::from_utf8_lossy(&out.stderr).contains("still open for writing"), "{file}: {out:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_still_open_for_writing_is_not_handed_on() {
+    let world = world();
+    let script = format!(
+        "exec 3>> free.txt; {MALA} lock release free.txt; echo first $?; {MALA} lock transfer --from me --to other; \
+         echo second $?; exec 3>&-; {MALA} lock release free.txt; echo third $?"
+    );
+    let answer = exec(&world, "me", &script);
+    assert!(answer.out.contains("first 1") && answer.out.contains("second 1"), "{answer:?}");
+    assert!(answer.out.contains("third 0"), "{answer:?}");
+    assert!(answer.err.contains("`free.txt` is still open for writing by"), "{}", answer.err);
+}
+
+#[test]
+fn a_file_opened_under_a_pattern_is_drained_too() {
+    let world = world();
+    let script = format!(
+        "{MALA} lock acquire '*.txt' 2>/dev/null; {MALA} lock acquire 'src/**'; mkdir -p src; \
+         exec 3> src/new.txt; {MALA} lock release 'src/**'; echo first $?"
+    );
+    let answer = exec(&world, "me", &script);
+    assert!(answer.out.contains("first 1"), "{answer:?}");
+    assert!(answer.err.contains("`src/new.txt` is still open for writing by sh"), "{}", answer.err);
+}
+
+#[test]
+fn a_lock_lost_while_the_file_is_open_is_reported_loudly_and_recorded() {
+    let world = world();
+    let mut agent = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", "exec 3>> free.txt; cat"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the agent holds the file", || held(&world).contains(&pair("free.txt", "me")));
+    // Nothing in mala takes a lock from a live agent just like that; somebody with a database at hand can.
+    world.sql().execute("DELETE FROM lock WHERE agent = 'me'", []).unwrap();
+    let lost = || done(&world, "logs list --kind lock.lost --agent me --json").json();
+    eventually("it is noticed", || lost()["events"].as_array().unwrap().len() == 1);
+    assert_eq!(lost()["events"][0]["path"], "free.txt");
+    drop(agent.stdin.take());
+    let answer: Answer = agent.wait_with_output().unwrap().into();
+    assert!(answer.err.contains("lock lost: `free.txt` is still open in sh"), "{}", answer.err);
+}
+
+#[test]
+fn a_lock_lost_while_the_file_is_open_fails_the_gate() {
+    let world = world();
+    let script = format!(
+        "exec 3>> free.txt; echo more > new.txt; {MALA} commit -m 'bd-1: more' new.txt >/dev/null; \
+         {MALA} gate check --issue bd-1 --json; read line; {MALA} gate check --issue bd-1 --json"
+    );
+    let mut agent = mala(&world, ["exec", "--agent", "me", "--issue", "bd-1", "--", "sh", "-c", &script])
+        .envs([("GIT_AUTHOR_NAME", "me"), ("GIT_AUTHOR_EMAIL", "me@example.invalid")])
+        .envs([("GIT_COMMITTER_NAME", "me"), ("GIT_COMMITTER_EMAIL", "me@example.invalid")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let verdicts = "logs list --kind gate.passed --agent me --json";
+    eventually("the commit is accepted", || !done(&world, verdicts).json()["events"][0].is_null());
+    let free = "DELETE FROM lock WHERE agent = 'me' AND path = CAST('free.txt' AS BLOB)";
+    assert_eq!(world.sql().execute(free, []).unwrap(), 1);
+    let lost = "logs list --kind lock.lost --agent me --json";
+    eventually("the loss is noticed", || !done(&world, lost).json()["events"][0].is_null());
+    agent.stdin.take().unwrap().write_all(b"go on\n").unwrap();
+    let answer: Answer = agent.wait_with_output().unwrap().into();
+    let said: Vec<serde_json::Value> =
+        answer.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let verdict = |verdict: &serde_json::Value| {
+        let checks = verdict["checks"].as_array().unwrap();
+        let failed = checks.iter().filter(|check| check["status"] == "fail");
+        (verdict["verdict"].clone(), failed.map(|check| check["detail"].to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!(verdict(&said[0]), ("pass".into(), Vec::new()), "{answer:?}");
+    let (answered, failures) = verdict(&said[1]);
+    assert_eq!((answered, failures.len(), answer.code), ("fail".into(), 1, 1), "{answer:?}");
+    assert!(failures[0].contains("written without holding them: free.txt"), "{failures:?}");
 }
