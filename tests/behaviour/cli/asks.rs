@@ -151,7 +151,8 @@ fn whoever_gets_the_lock_first_is_asked_too_while_somebody_waits() {
     eventually("cleo is asked", || pending()[0]["holder"] == "cleo");
     let id = pending()[0]["id"].as_str().unwrap().to_owned();
     done(&world, &format!("lock answer {id} release --agent cleo"));
-    assert!(waiter.wait_with_output().unwrap().status.success());
+    let answer: Answer = waiter.wait_with_output().unwrap().into();
+    assert!(answer.code == 0 && answer.err.starts_with("asked: `ann` for `a` (ask "), "{answer:?}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub(super) fn cmd_ask(args: &AskArgs, context: &Context) -> Result<Code, CliErro
         (Asked::Asked(asks), None) => {
             let body = json!({ "asks": json::asks(&asks, store.now()), "granted": [] });
             context.ui.answer(&body, |out| {
-                asks.iter().try_for_each(|ask| writeln!(out, "{}", receipt(ask, Timestamp::now())))
+                asks.iter().try_for_each(|ask| writeln!(out, "asked {}", receipt(ask, Timestamp::now())))
             })?;
             Ok(Code::SUCCESS)
         }
@@ -157,7 +157,7 @@ fn wait(
     Ok(store.reserve_or_wait(&wish(request), wait, ask_again)?)
 }
 
-/// "asked `ann` for `a` (ask x1y2), due in 10m".
+/// "`ann` for `a` (ask x1y2), due in 10m".
 fn receipt(ask: &Ask, now: Timestamp) -> String {
     let due = match ask.is_overdue(now) {
         true => {
@@ -165,7 +165,7 @@ fn receipt(ask: &Ask, now: Timestamp) -> String {
         }
         false => format!("due in {}", span(ask.due_at.since(now))),
     };
-    format!("asked `{}` for `{}` (ask {}), {due}", ask.holder, plain(&ask.want.target), ask.id)
+    format!("`{}` for `{}` (ask {}), {due}", ask.holder, plain(&ask.want.target), ask.id)
 }
 
 fn granted(
