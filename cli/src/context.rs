@@ -4,9 +4,12 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use clap::ArgGroup;
 use mala_config::{Loaded, Override, Settings, Sources, user_file};
@@ -16,11 +19,15 @@ use mala_core::{AgentId, IssueId, Mode, Owner, Scope, Want};
 use mala_logs::telemetry::spans::Span;
 use mala_store::process::{self, Process};
 use mala_store::{Party, Session, Store, StoreError, Which};
+use nix::poll::PollFlags;
 
 use crate::enforce::StoreGuard;
 use crate::error::CliError;
 use crate::mcp::{Lent, Pool};
-use crate::ui::Ui;
+use crate::ui::{Ui, poll_now};
+
+/// How often a command that only waits looks whether anybody is still there.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The folder that relative paths mean, and how to talk. Everything else is looked up when a command needs it.
 #[derive(Debug)]
@@ -117,6 +124,26 @@ impl Context {
     pub(crate) fn asker_process(&self) -> Option<BorrowedFd<'_>> {
         let asker = self.supervised.as_ref().map(|supervised| &supervised.asker);
         asker.or(self.call.as_ref().map(|call| &call.leash)).map(AsFd::as_fd)
+    }
+
+    /// Sleeps between two looks at something that may change. An error as soon as nobody is there any more to be shown it: a
+    /// write would notice that, but there may be nothing to write for hours.
+    pub(crate) fn pause(&self, span: Duration) -> Result<(), CliError> {
+        let until = Instant::now() + span;
+        while !self.is_forsaken() {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return Ok(());
+            }
+            thread::sleep(rest.min(LOOK_AGAIN));
+        }
+        Err(io::Error::from(io::ErrorKind::BrokenPipe).into())
+    }
+
+    /// True if whoever the command acts for, or whoever reads its answer, is gone.
+    fn is_forsaken(&self) -> bool {
+        let is_over = |asker| !poll_now(asker, PollFlags::POLLIN).is_empty();
+        self.asker_process().is_some_and(is_over) || self.ui.is_unread()
     }
 
     /// The store of the scope, open already if a call before this one has left it.

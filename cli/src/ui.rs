@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use anstyle::{AnsiColor, Style};
 use mala_agents::mcp::Remarks;
 use mala_config::{ConfigError, Problem};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use serde_json::json;
 use unicode_width::UnicodeWidthStr;
@@ -158,6 +160,19 @@ impl Ui {
         }
     }
 
+    /// Whether whoever read the answer is gone.
+    pub(crate) fn is_unread(&self) -> bool {
+        // Some systems tell only those who ask for room to write.
+        let is_gone = |out: BorrowedFd<'_>| {
+            poll_now(out, PollFlags::POLLOUT).intersects(PollFlags::POLLERR | PollFlags::POLLHUP)
+        };
+        match &self.streams {
+            Streams::Own => is_gone(io::stdout().as_fd()),
+            Streams::Client(streams) => is_gone(streams.out.as_fd()),
+            Streams::Kept(_) => false,
+        }
+    }
+
     /// Gives the answer: `value` as JSON if that was asked for, else what `text` writes.
     pub(crate) fn answer(
         &self,
@@ -231,6 +246,13 @@ impl Ui {
             self.hint(&help.to_string());
         }
     }
+}
+
+/// What is true of the file at this moment; nothing if that cannot be found out.
+pub(crate) fn poll_now(file: BorrowedFd<'_>, asked: PollFlags) -> PollFlags {
+    let mut files = [PollFd::new(file, asked)];
+    let seen = poll(&mut files, PollTimeout::ZERO).ok().and_then(|_| files[0].revents());
+    seen.unwrap_or(PollFlags::empty())
 }
 
 fn stream_to(file: &File) -> Box<dyn Write> {

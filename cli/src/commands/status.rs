@@ -1,8 +1,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
-use std::thread;
-use std::time::Instant;
+use std::time::Duration;
 
 use clap::Args;
 use mala_config::Settings;
@@ -51,16 +50,20 @@ pub(crate) fn cmd_status(args: &StatusArgs, context: &Context) -> Result<Code, C
         if !args.watch {
             return Ok(Code::SUCCESS);
         }
-        wait_for_change(&mut store, seen, &settings, context.ui.is_live())?;
+        wait_for_change(context, &mut store, seen, settings.status.refresh)?;
     }
 }
 
 /// Returns when the store has changed, or, on a terminal, when the times shown are out of date.
-fn wait_for_change(store: &mut Store, seen: i64, settings: &Settings, is_live: bool) -> Result<(), CliError> {
-    let (pause, drawn) = (settings.status.refresh, Instant::now());
+fn wait_for_change(
+    context: &Context,
+    store: &mut Store,
+    seen: i64,
+    refresh: Duration,
+) -> Result<(), CliError> {
     loop {
-        thread::sleep(pause);
-        if (is_live && drawn.elapsed() >= pause) || store.data_version()? != seen {
+        context.pause(refresh)?;
+        if context.ui.is_live() || store.data_version()? != seen {
             return Ok(());
         }
     }

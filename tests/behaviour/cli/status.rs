@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use mala_tests::World;
+use mala_tests::{World, eventually};
 use serde_json::{Value, json};
 
 use super::{Sleeper, done, fields, mala, start};
@@ -47,7 +47,7 @@ fn what_the_dead_leave_is_shown_and_cleaned() {
     let mut owner = Sleeper::start();
     done(&world, &format!("lock acquire a --agent A --owner-pid {}", owner.pid()));
     let mut waiter = start(&world, "lock acquire a --agent B --wait 60s");
-    mala_tests::eventually("somebody waits", || world.count("waiter") == 1);
+    eventually("somebody waits", || world.count("waiter") == 1);
     waiter.kill().unwrap();
     waiter.wait().unwrap();
     owner.kill();
@@ -97,6 +97,27 @@ fn watching_shows_each_change() {
     assert_eq!(locks()[0]["path"], "a");
     watch.kill().unwrap();
     watch.wait().unwrap();
+}
+
+#[test]
+fn whoever_watches_ends_when_nobody_reads_although_nothing_happens() {
+    let world = World::new();
+    done(&world, "lock acquire a --agent A");
+    for line in ["status --watch --json", "status --watch", "logs tail --follow --json", "logs tail --follow"]
+    {
+        let mut watch = mala(&world, line.split_whitespace())
+            .env("MALA_STATUS_REFRESH", "1h")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        BufReader::new(watch.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+        let mut ended = None;
+        eventually(line, || {
+            ended = watch.try_wait().unwrap();
+            ended.is_some()
+        });
+        assert!(ended.unwrap().success(), "{line}");
+    }
 }
 
 #[test]

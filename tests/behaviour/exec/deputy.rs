@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use mala_tests::World;
+use mala_tests::{World, eventually};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
@@ -312,6 +312,29 @@ while True:
     except OSError: pass
     asker.close()
 "#;
+
+#[test]
+fn a_supervisor_shows_nothing_to_whoever_is_gone() {
+    let world = world();
+    let piped = exec(&world, "me", &format!("{MALA} status --watch --json | head -1; echo over"));
+    assert!(piped.out.starts_with("{") && piped.out.ends_with("over\n"), "{piped:?}");
+    let shown = world.base().join("shown");
+    let script = format!("{MALA} status --watch > {} & read line; kill -9 $!; read line", shown.display());
+    let mut agent = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let fds = format!("/proc/{}/fd", agent.id());
+    let is_shown = || {
+        let mut links = fs::read_dir(&fds).unwrap().flatten().map(|entry| fs::read_link(entry.path()));
+        links.any(|link| link.is_ok_and(|link| link == shown))
+    };
+    eventually("the supervisor shows the status", is_shown);
+    agent.stdin.as_mut().unwrap().write_all(b"kill it\n").unwrap();
+    eventually("the supervisor goes on with other things", || !is_shown());
+    drop(agent.stdin.take());
+    agent.wait().unwrap();
+}
 
 #[test]
 fn only_who_started_a_process_is_its_supervisor() {

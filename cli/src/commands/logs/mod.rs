@@ -5,7 +5,6 @@ mod runs;
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -241,7 +240,7 @@ fn cmd_tail(args: &TailArgs, context: &Context) -> Result<(), CliError> {
         filter.after = events.last().map(|event| event.seq).or(filter.after);
         filter.limit = None;
         while store.data_version()? == seen {
-            thread::sleep(FOLLOW_PAUSE);
+            context.pause(FOLLOW_PAUSE)?;
         }
     }
 }
