@@ -154,6 +154,32 @@ fn a_changed_record_is_found_and_proves_nothing_any_more() {
 }
 
 #[test]
+fn the_doctor_says_whether_the_evidence_is_whole() {
+    let world = world();
+    let evidence = |doctor: Answer| {
+        let checks = doctor.json()["checks"].as_array().unwrap().clone();
+        checks.into_iter().find(|check| check["name"] == "evidence").unwrap()
+    };
+    let doctor = || evidence(mala(&world, ["doctor", "--json"]).output().unwrap().into());
+    assert_eq!((&doctor()["status"], &doctor()["detail"]), (&"ok".into(), &"nothing recorded yet".into()));
+    agent(&world, "ann", "bd-1", &format!("check-all {QUIET}; check-all {QUIET}"));
+    assert_eq!((&doctor()["status"], &doctor()["detail"]), (&"ok".into(), &"whole: 2 records".into()));
+    let inside = agent(&world, "ann", "bd-1", &format!("{MALA} doctor --json"));
+    assert_eq!(evidence(inside)["detail"], "whole: 2 records", "agents may read it");
+    let log = world.state_dir().join("evidence/evidence.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    fs::write(&log, text.replacen("\"exit_code\":0", "\"exit_code\":1", 1)).unwrap();
+    let broken = doctor();
+    let detail = broken["detail"].as_str().unwrap();
+    assert_eq!(broken["status"], "fail");
+    assert!(detail.starts_with("line 1 of ") && detail.contains("was changed"), "{detail}");
+    let fix = broken["fix"].as_str().unwrap();
+    let typed = fix.split(": ").nth(1).and_then(|rest| rest.split(';').next()).unwrap();
+    assert!(Command::new("sh").args(["-c", typed]).status().unwrap().success(), "{fix}");
+    assert_eq!(doctor()["status"], "ok", "what is to be typed helps");
+}
+
+#[test]
 fn an_agent_cannot_write_its_own_evidence() {
     let world = world();
     agent(&world, "ann", "bd-1", &format!("check-all {QUIET}"));

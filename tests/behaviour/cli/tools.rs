@@ -15,7 +15,17 @@ fn the_doctor_says_what_works_and_what_protects_the_user() {
         report["checks"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect();
     assert_eq!(
         names,
-        ["git", "checkout", "settings", "store", "git hooks", "clients", "trackers", "enforcement"]
+        [
+            "git",
+            "checkout",
+            "settings",
+            "store",
+            "evidence",
+            "git hooks",
+            "clients",
+            "trackers",
+            "enforcement"
+        ]
     );
     assert_eq!(report["ok"], true);
     let text = done(&world, "doctor").out;

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::commit::desk_identity;
+use super::logs::evidence::verify_evidence;
 use crate::context::Context;
 use crate::desk;
 use crate::enforce;
@@ -64,6 +65,7 @@ pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, 
             checks.push(Check::ok("checkout", scope.root().display().to_string()));
             checks.push(check_settings(context, Some(&scope)));
             checks.push(check_store(&scope));
+            checks.push(check_evidence(&scope));
             checks.push(hooks::git(&scope));
             checks.extend(hooks::clients(&scope));
             checks.extend(tools::clients(&scope));
@@ -135,6 +137,25 @@ fn check_store(scope: &Scope) -> Check {
         Ok(detail) => Check::ok("store", detail),
         Err(error) => Check::fail("store", error),
     }
+}
+
+/// Whether the records of tests are those that were written.
+fn check_evidence(scope: &Scope) -> Check {
+    let mut records = 0;
+    for log in verify_evidence(scope) {
+        match log.outcome {
+            Ok(verified) => records += verified.lines,
+            Err(error) => return Check::fail("evidence", CliError::failed(error).hint(log.remedy)),
+        }
+    }
+    Check::ok(
+        "evidence",
+        match records {
+            0 => "nothing recorded yet".to_owned(),
+            1 => "whole: 1 record".to_owned(),
+            records => format!("whole: {records} records"),
+        },
+    )
 }
 
 /// Says plainly what protects the user.

@@ -146,25 +146,47 @@ pub(super) fn output(record: &Evidence) -> Result<Vec<u8>, CliError> {
     })
 }
 
-/// Where all evidence lies.
-pub(super) fn folder(scope: &Scope) -> PathBuf {
-    EvidenceLog::of(scope).path().parent().map(Path::to_owned).unwrap_or_default()
+/// A log that was checked.
+pub(crate) struct Checked {
+    pub(crate) outcome: Result<Verified, ChainError>,
+    /// What to do if it is not whole.
+    pub(crate) remedy: String,
 }
 
-/// A log that was checked.
-pub(super) struct Checked {
-    pub(super) path: PathBuf,
-    pub(super) outcome: Result<Verified, ChainError>,
+impl Checked {
+    /// Nothing mends a broken log, it would prove nothing any more: `if_broken` is what can be done.
+    fn new(log: &Path, if_broken: &str) -> Self {
+        let outcome = verify(log);
+        let remedy = match &outcome {
+            Ok(_) | Err(ChainError::Broken(_)) => if_broken.to_owned(),
+            Err(_) => format!("look at `{}`", log.display()),
+        };
+        Self { outcome, remedy }
+    }
 }
 
 /// Checks the log of evidence, that of reruns, then those of all runs in the order of their names.
 pub(super) fn verify_all(scope: &Scope) -> Vec<Checked> {
-    let evidence = EvidenceLog::of(scope);
-    let mut paths = vec![evidence.path().to_owned(), evidence.path().with_file_name("reruns.jsonl")];
-    paths.extend(run_logs(&super::runs::folder(scope)));
-    let is_there = |path: &PathBuf| path.exists() || path.with_extension("head").exists();
-    paths.retain(|path| is_there(path) || path == evidence.path());
-    paths.into_iter().map(|path| Checked { outcome: verify(&path), path }).collect()
+    let if_broken = "the log of that run cannot be relied on; others are not concerned";
+    let runs = run_logs(&super::runs::folder(scope));
+    let runs = runs.iter().filter(|log| is_there(log)).map(|log| Checked::new(log, if_broken));
+    verify_evidence(scope).into_iter().chain(runs).collect()
+}
+
+/// Checks the log of evidence and that of reruns, if there is one.
+pub(crate) fn verify_evidence(scope: &Scope) -> Vec<Checked> {
+    let log = EvidenceLog::of(scope).path().to_owned();
+    let folder = log.parent().unwrap_or(&log).display();
+    let if_broken = format!(
+        "evidence counts for nothing until the log is put aside: mv '{folder}' '{folder}.broken'; then run the tests again"
+    );
+    let reruns = Some(log.with_file_name("reruns.jsonl")).filter(|reruns| is_there(reruns));
+    [&log].into_iter().chain(&reruns).map(|log| Checked::new(log, &if_broken)).collect()
+}
+
+/// A log whose file was removed is known by its head.
+fn is_there(log: &Path) -> bool {
+    log.exists() || log.with_extension("head").exists()
 }
 
 /// The logs of runs. Full files belong to the log whose name they begin with.

@@ -1,10 +1,9 @@
 //! `mala logs`: what happened.
 
-mod evidence;
+pub(super) mod evidence;
 mod runs;
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -284,12 +283,10 @@ fn cmd_verify(context: &Context) -> Result<Code, CliError> {
                 let body = json!({ "intact": false, "file": broken.file, "line": broken.line, "why": broken.to_string() });
                 context.ui.answer(&body, |_| Ok(()))?;
                 context.ui.note("broken", RED, &broken.to_string());
-                context.ui.hint(&remedy(&scope, &checked.path));
+                context.ui.hint(&checked.remedy);
                 return Ok(Code::from(REFUSED));
             }
-            Err(error) => {
-                return Err(CliError::failed(error).hint(format!("look at `{}`", checked.path.display())));
-            }
+            Err(error) => return Err(CliError::failed(error).hint(checked.remedy)),
         }
     }
     context.ui.answer(&json!({ "intact": true, "lines": lines, "torn": torn, "logs": logs }), |out| {
@@ -305,16 +302,4 @@ fn cmd_verify(context: &Context) -> Result<Code, CliError> {
         }
     })?;
     Ok(Code::SUCCESS)
-}
-
-/// What to do about a log that is broken. Nothing mends one: it would prove nothing any more.
-fn remedy(scope: &Scope, log: &Path) -> String {
-    let folder = evidence::folder(scope);
-    if !log.starts_with(&folder) {
-        return "the log of that run cannot be relied on; others are not concerned".to_owned();
-    }
-    let folder = folder.display();
-    format!(
-        "evidence counts for nothing until the log is put aside: mv '{folder}' '{folder}.broken'; then run the tests again"
-    )
 }
