@@ -11,6 +11,7 @@ use crate::error::{Fault, Result, StoreError};
 use crate::notices::About;
 use crate::request::Party;
 use crate::rows;
+use crate::status::SELF_TEST;
 use crate::view::{Standing, View};
 
 macro_rules! event_kinds {
@@ -158,6 +159,8 @@ pub struct EventFilter {
     pub agent: Option<String>,
     pub kind: Option<String>,
     pub lock: Option<String>,
+    /// Not those of agents that only test enforcement.
+    pub without_self_tests: bool,
     /// The newest so many.
     pub limit: Option<u32>,
 }
@@ -212,7 +215,8 @@ impl View<'_> {
         let sql = "SELECT seq, at, kind, agent, issue, run, lock, path, detail, target FROM event
              WHERE scope = ?1 AND seq > ?2 AND at >= ?3 AND (?4 IS NULL OR agent = ?4)
                AND (?5 IS NULL OR kind = ?5) AND (?6 IS NULL OR lock = ?6)
-             ORDER BY seq DESC LIMIT ?7";
+               AND (?7 IS NULL OR agent IS NULL OR agent NOT GLOB ?7)
+             ORDER BY seq DESC LIMIT ?8";
         let mut statement = self.sql.prepare_cached(sql)?;
         let params = params![
             self.scope,
@@ -221,6 +225,7 @@ impl View<'_> {
             filter.agent,
             filter.kind,
             filter.lock,
+            filter.without_self_tests.then(|| format!("{SELF_TEST}*")),
             filter.limit.map_or(-1, i64::from),
         ];
         let mut events = statement.query_map(params, event)?.collect::<std::result::Result<Vec<_>, _>>()?;

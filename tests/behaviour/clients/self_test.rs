@@ -36,7 +36,7 @@ fn before_the_first_issue_the_kernel_and_the_clients_hook_are_proven() {
     let world = world("");
     let answer = run(&world);
     assert_eq!(answer.code, 0, "{answer:?}");
-    let log = done(&world, "logs list --json --limit 1000").json();
+    let log = done(&world, "logs list --self-tests --json --limit 1000").json();
     let events: Vec<&Value> = log["events"].as_array().unwrap().iter().collect();
     let is_refusal = |event: &&&Value| {
         event["kind"] == "write.refused"
@@ -49,6 +49,14 @@ fn before_the_first_issue_the_kernel_and_the_clients_hook_are_proven() {
     let claim = events.iter().find(|event| event["kind"] == "run.started");
     let claimed_at = claim.expect("the run is in the log")["seq"].as_i64().unwrap();
     assert!(refused.iter().all(|event| event["seq"].as_i64().unwrap() < claimed_at), "all of it before");
+    let of_agents = done(&world, "logs list --json").json()["events"].as_array().unwrap().clone();
+    assert!(
+        of_agents.iter().all(|event| event["kind"] != "write.refused" && event["kind"] != "lock.refused"),
+        "no agent was refused anything: {of_agents:?}"
+    );
+    let tried = refused[0]["agent"].as_str().unwrap();
+    let named = done(&world, &format!("logs list --agent {tried} --kind write.refused --json")).json();
+    assert_eq!(named["events"].as_array().unwrap().len(), 2, "who is asked for by name is shown: {named}");
     assert_eq!(held(&world), [], "and nothing of it is left");
     assert_eq!(world.git(&["status", "--porcelain"]), "");
 }

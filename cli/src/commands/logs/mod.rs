@@ -110,6 +110,9 @@ struct FilterArgs {
     /// Only those of the last so much time, e.g. 1h
     #[arg(long, value_name = "DURATION")]
     since: Option<String>,
+    /// Also events of the test that every `mala run` begins with: one made-up agent is refused the file of another
+    #[arg(long)]
+    self_tests: bool,
 }
 
 impl FilterArgs {
@@ -117,7 +120,10 @@ impl FilterArgs {
         let since = self.since.as_deref().map(|since| duration("--since", since)).transpose()?;
         let since = since.map(|span| store.now().minus(span));
         let (agent, kind) = (self.agent.clone(), self.kind.clone());
-        Ok(EventFilter { since, agent, kind, limit: Some(limit), ..EventFilter::default() })
+        // Whoever is asked for by name is shown.
+        let without_self_tests = !self.self_tests && agent.is_none();
+        let limit = Some(limit);
+        Ok(EventFilter { since, agent, kind, without_self_tests, limit, ..EventFilter::default() })
     }
 }
 
@@ -135,10 +141,9 @@ fn cmd_list(args: &ListArgs, context: &Context) -> Result<(), CliError> {
     let scope = context.scope()?;
     let mut store = open(&scope)?;
     let filter = args.filter.resolve(&store, args.limit)?;
-    if args.what != What::Events && filter.kind.is_some() {
-        return Err(
-            CliError::usage("`--kind` is about events").hint("list those: mala logs list --kind KIND")
-        );
+    if args.what != What::Events && (filter.kind.is_some() || args.filter.self_tests) {
+        return Err(CliError::usage("`--kind` and `--self-tests` are about events")
+            .hint("list those: mala logs list --kind KIND"));
     }
     match args.what {
         What::Events => {}
