@@ -2,7 +2,10 @@
 
 use std::error::Error as StdError;
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use mala_config::ConfigError;
 use mala_core::NameError;
@@ -18,6 +21,7 @@ use mala_gate::{GitError, OwnershipError};
 use mala_sandbox::SandboxError;
 use mala_store::{AskError, IssueError, MessageError, StoreError};
 use miette::Diagnostic;
+use nix::unistd::{Uid, User};
 use serde::Serialize;
 
 use crate::ui::plain;
@@ -268,7 +272,7 @@ fn store_hint(error: &StoreError) -> Option<String> {
             format!("no lock is granted meanwhile; to start afresh: mv '{path}' '{path}.damaged'")
         }
         StoreError::Newer { .. } => "update mala; nothing was changed".to_owned(),
-        StoreError::Unwritable { path, .. } => format!("check who may write to `{}`", path.display()),
+        StoreError::Unreadable { path, .. } | StoreError::Unwritable { path, .. } => whose(path),
         StoreError::Full { .. } => "make room on the disk and try again; nothing was changed".to_owned(),
         StoreError::Busy { .. } => {
             "look for a stopped mala process (`ps -C mala`), continue or end it, and try again".to_owned()
@@ -283,6 +287,21 @@ fn store_hint(error: &StoreError) -> Option<String> {
             "see what is wrong: mala doctor".to_owned()
         }
     })
+}
+
+/// What to do about a file that this user may not use.
+pub(crate) fn whose(path: &Path) -> String {
+    let there = path.ancestors().find(|path| path.exists()).unwrap_or(path);
+    let owner = fs::metadata(there).map(|file| Uid::from_raw(file.uid()));
+    match owner {
+        Ok(owner) if owner != Uid::effective() => {
+            let name =
+                User::from_uid(owner).ok().flatten().map_or_else(|| owner.to_string(), |user| user.name);
+            let (there, name) = (there.display(), plain(name));
+            format!("`{there}` is {name}'s: use mala as {name}, or have {name} give you the right to use it")
+        }
+        _ => format!("see why it cannot be written to: ls -ld {}", word(&there.to_string_lossy())),
+    }
 }
 
 fn issue_hint(error: &IssueError) -> Option<String> {

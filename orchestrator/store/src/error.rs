@@ -1,5 +1,6 @@
 //! What can go wrong with the store, in words for the person who has to act on it.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,12 @@ pub enum StoreError {
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("`{}` is a database, but not one of mala's", .path.display())]
     Foreign { path: PathBuf },
+    #[error("cannot read the store `{}`", .path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("cannot write to the store `{}`", .path.display())]
     Unwritable {
         path: PathBuf,
@@ -86,8 +93,13 @@ impl StoreError {
             }
             Some(ErrorCode::DiskFull) => Self::Full { path },
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-                let source = io::Error::other(source);
-                Self::Unwritable { path, source }
+                match File::open(&path) {
+                    // SQLite does not say what it was not allowed to do.
+                    Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+                        Self::Unreadable { path, source }
+                    }
+                    _ => Self::Unwritable { path, source: io::Error::other(source) },
+                }
             }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
                 Self::Busy { path, seconds: crate::turn::PATIENCE.as_secs() }

@@ -108,7 +108,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store of this scope, and creates or migrates it if need be.
+    /// Opens the store of this scope, and creates or migrates it if need be. Whoever may only read it gets one in which every
+    /// change fails.
     pub fn open(scope: &Scope) -> Result<Self> {
         use std::os::unix::ffi::OsStrExt;
         Self::open_in(&scope.state_dir(), scope.root().as_os_str().as_bytes())
@@ -118,7 +119,7 @@ impl Store {
     pub fn open_in(dir: &Path, scope_root: &[u8]) -> Result<Self> {
         fs::create_dir_all(dir).map_err(|error| StoreError::from_io(dir, error))?;
         let path = dir.join("state.db");
-        let turn = TurnFile::open(&dir.join("turn"))?;
+        let turn = TurnFile::at(dir.join("turn"));
         let mut conn = connect(&path).map_err(|error| StoreError::from_sql(&path, error))?;
         if schema::inspect(&conn, &path)? != Found::Current {
             let _turn = turn.take()?;
@@ -165,6 +166,11 @@ impl Store {
 
     pub(crate) fn wake_dir(&self) -> &Path {
         &self.wake_dir
+    }
+
+    /// True if this process may not change it.
+    pub fn is_read_only(&self) -> bool {
+        self.conn.is_readonly("main").unwrap_or(false)
     }
 
     /// Asks SQLite whether the file is sound.

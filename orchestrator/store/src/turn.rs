@@ -4,6 +4,7 @@
 //! lock on a file beside the database, where the kernel lets it sleep until it is woken. SQLite then never sees two
 //! writers at once. A process that dies gives its turn back, because the kernel closes its files.
 
+use std::cell::OnceCell;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct TurnFile {
-    file: File,
+    /// Opened for the first change: whoever only reads need not have the right to write.
+    file: OnceCell<File>,
     path: PathBuf,
     pub(crate) patience: Duration,
 }
@@ -32,15 +34,21 @@ pub(crate) enum Turn<'a> {
 }
 
 impl TurnFile {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let file = open(path).map_err(|error| StoreError::from_io(path, error))?;
-        Ok(Self { file, path: path.to_path_buf(), patience: PATIENCE })
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self { file: OnceCell::new(), path, patience: PATIENCE }
     }
 
     pub(crate) fn take(&self) -> Result<Turn<'_>> {
         let failed = |error| StoreError::from_io(&self.path, error);
-        match self.file.try_lock() {
-            Ok(()) => return Ok(Turn::AtOnce(&self.file)),
+        let file = match self.file.get() {
+            Some(file) => file,
+            None => {
+                let file = open(&self.path).map_err(failed)?;
+                self.file.get_or_init(|| file)
+            }
+        };
+        match file.try_lock() {
+            Ok(()) => return Ok(Turn::AtOnce(file)),
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }

@@ -1,11 +1,13 @@
 //! What makes no sense is refused in words, with the right exit code, and changes nothing.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 
-use mala_tests::World;
+use mala_tests::{World, copy_program};
 
-use super::{Answer, Sleeper, done, mala, run};
+use super::{Answer, MALA, Sleeper, done, held, mala, pair, run};
 
 #[test]
 fn nonsense_is_wrong_usage() {
@@ -91,6 +93,71 @@ fn fails(world: &World, words: &str) {
     }
     let doctor = run(world, "doctor");
     assert!(doctor.code == 1 && doctor.out.contains(words), "{doctor:?}");
+}
+
+/// mala as a user who owns nothing here. The program is one that this user can reach.
+fn as_nobody(world: &World, line: &str) -> Answer {
+    const NOBODY: u32 = 65534;
+    let mut command = world.command(world.base().join("mala"));
+    command.args(line.split_whitespace()).env_remove("MALA_AGENT").uid(NOBODY).gid(NOBODY);
+    command.output().unwrap().into()
+}
+
+#[test]
+fn who_may_only_read_reads() {
+    const READING: [&str; 16] = [
+        "status",
+        "status --json",
+        "lock list",
+        "lock holder a",
+        "lock check a --agent A",
+        "lock asks",
+        "logs list",
+        "logs list evidence",
+        "logs list runs",
+        "logs show 1",
+        "logs tail",
+        "logs verify",
+        "issue list",
+        "issue ready",
+        "issue show bd-1",
+        "msg overdue",
+    ];
+    let world = World::new();
+    if !nix::unistd::geteuid().is_root() {
+        return; // only root can act as somebody else
+    }
+    copy_program(Path::new(MALA), &world.base().join("mala"));
+    fs::set_permissions(world.base(), fs::Permissions::from_mode(0o755)).unwrap();
+    let early = as_nobody(&world, "status");
+    let folder = world.state_dir();
+    let words = format!("cannot write to the store `{}`: Permission denied", folder.display());
+    assert!(early.code == 3 && early.err.contains(&words), "{early:?}");
+    let git = folder.parent().unwrap().display().to_string();
+    assert!(early.err.contains(&format!("hint: `{git}` is root's: use mala as root")), "{early:?}");
+    done(&world, "lock acquire a --agent A");
+    done(&world, "issue add --id bd-1 Work");
+    done(&world, "test --agent A -- true");
+    for line in READING {
+        let (own, theirs) = (run(&world, line), as_nobody(&world, line));
+        assert_eq!(theirs.code, own.code, "`mala {line}`: {theirs:?}");
+        assert_eq!(theirs.err, own.err, "`mala {line}`");
+        assert_eq!(theirs.out.lines().count(), own.out.lines().count(), "`mala {line}`: {theirs:?}");
+    }
+    for line in ["lock acquire b --agent B", "issue add Other", "clean --force", "lock release a --agent A"] {
+        let answer = as_nobody(&world, line);
+        assert_eq!(answer.code, 3, "`mala {line}`: {answer:?}");
+        assert!(answer.err.contains("cannot write to the store"), "`mala {line}`: {answer:?}");
+        assert!(answer.err.contains("is root's: use mala as root"), "`mala {line}`: {answer:?}");
+    }
+    let doctor = as_nobody(&world, "doctor").out;
+    assert!(doctor.contains("you may only read it"), "{doctor}");
+    assert_eq!(held(&world), [pair("a", "A")], "and nothing was changed");
+    fs::set_permissions(store_file(&world), fs::Permissions::from_mode(0o600)).unwrap();
+    let secret = as_nobody(&world, "status");
+    let words = format!("cannot read the store `{}`", store_file(&world).display());
+    assert!(secret.code == 3 && secret.err.contains(&words), "{secret:?}");
+    assert!(secret.err.contains("is root's: use mala as root"), "{secret:?}");
 }
 
 fn store_file(world: &World) -> std::path::PathBuf {

@@ -20,8 +20,8 @@ fn chmod(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Starts the puppet as somebody who may not write to the checkout, and returns what it says first.
-fn said_by_a_stranger(world: &World) -> String {
+/// The puppet as somebody who may not write to the checkout.
+fn stranger(world: &World) -> Program {
     let copy = world.base().join("puppet");
     copy_program(Path::new(PUPPET), &copy);
     chmod(world.base(), 0o755);
@@ -30,7 +30,7 @@ fn said_by_a_stranger(world: &World) -> String {
     if nix::unistd::geteuid().is_root() {
         command.uid(NOBODY).gid(NOBODY);
     }
-    Program::start(&mut command).hear()
+    Program::start(&mut command)
 }
 
 #[test]
@@ -38,14 +38,17 @@ fn a_store_in_a_folder_that_cannot_be_written_says_so() {
     let world = World::new();
     let git = world.root().join(".git");
     chmod(&git, 0o555);
-    assert!(said_by_a_stranger(&world).starts_with("error Unwritable"), "there is no store yet");
+    assert!(stranger(&world).hear().starts_with("error Unwritable"), "there is no store yet");
     chmod(&git, 0o755);
     world.store().take("ann", &["a"]);
     for entry in fs::read_dir(world.state_dir()).unwrap() {
         chmod(&entry.unwrap().path(), 0o444);
     }
     chmod(&world.state_dir(), 0o555);
-    assert!(said_by_a_stranger(&world).starts_with("error Unwritable"), "there is a store");
+    let mut stranger = stranger(&world);
+    stranger.expect("ready");
+    stranger.tell("reserve b");
+    assert!(stranger.hear().starts_with("error Unwritable"), "there is a store");
     for entry in fs::read_dir(world.state_dir()).unwrap() {
         chmod(&entry.unwrap().path(), 0o644);
     }

@@ -19,7 +19,7 @@ use super::logs::evidence::verify_evidence;
 use crate::context::Context;
 use crate::desk;
 use crate::enforce;
-use crate::error::{CliError, Code, REFUSED};
+use crate::error::{CliError, Code, REFUSED, whose};
 use crate::ui::{GREEN, RED, YELLOW};
 
 /// Check what works here, and say how to mend what does not
@@ -131,10 +131,19 @@ fn check_store(scope: &Scope) -> Check {
         let locks = store.locks()?.len();
         let path = store.path().display().to_string();
         let locks = if locks == 1 { "1 lock".to_owned() } else { format!("{locks} locks") };
-        Ok::<_, mala_store::StoreError>(format!("{path}: sound, schema {SCHEMA_VERSION}, {locks} held"))
+        let sound = format!("{path}: sound, schema {SCHEMA_VERSION}, {locks} held");
+        Ok::<_, mala_store::StoreError>(match store.is_read_only() {
+            false => Check::ok("store", sound),
+            true => Check {
+                name: "store",
+                status: Verdict::Warn,
+                detail: format!("{sound}; you may only read it"),
+                fix: Some(whose(store.path())),
+            },
+        })
     };
     match examine() {
-        Ok(detail) => Check::ok("store", detail),
+        Ok(check) => check,
         Err(error) => Check::fail("store", error),
     }
 }
