@@ -10,6 +10,7 @@ use crate::Store;
 use crate::change::Change;
 use crate::error::{Fault, Result, StoreError};
 use crate::events::EventKind;
+use crate::process::Process;
 use crate::request::Party;
 use crate::rows;
 use crate::view::{Standing, View};
@@ -40,16 +41,22 @@ impl Store {
         self.write(|change| change.enroll(party))
     }
 
-    /// The same, unless somebody else is running under its name.
+    /// The same, unless somebody else is running under its name. Who locked and tested by that name in a process further up, such
+    /// as the shell that this one was started from, is nobody else: from now on this process is the agent.
     pub fn join(&mut self, party: &Party) -> Result<()> {
-        self.write(|change| {
-            let known = change.party(&party.agent)?;
-            let is_rival =
-                |known: &Party| known.owner != party.owner && change.life(&known.owner) != Life::Dead;
-            match known.filter(is_rival) {
-                Some(rival) => Err(already_runs(rival).into()),
-                None => change.enroll(party),
+        let above: Vec<Owner> = Process::find(party.owner.pid)
+            .map(|process| process.ancestors().map(|ancestor| ancestor.owner()).collect())
+            .unwrap_or_default();
+        self.write(|change| match change.session_named(&party.agent)? {
+            Some((known, _)) if known.party.owner == party.owner => change.enroll(party),
+            Some((Session { party: known, .. }, is_session)) => {
+                if is_session || known.supervised || !above.contains(&known.owner) {
+                    return Err(already_runs(known).into());
+                }
+                change.settle(party)?;
+                change.enroll(party)
             }
+            None => change.enroll(party),
         })
     }
 
@@ -208,13 +215,7 @@ impl Change<'_> {
         let since = self.now.as_millis();
         let row = params![self.scope, party.agent.as_str(), process, issue, run, party.supervised, since];
         self.sql.prepare_cached(sql)?.execute(row)?;
-        self.record(
-            EventKind::AgentJoined,
-            party,
-            None,
-            &json!({ "pid": party.owner.pid, "host": party.owner.host }),
-        )?;
-        Ok(())
+        self.record_joined(party)
     }
 
     fn join_session(&mut self, session: &Session, profile: &str) -> std::result::Result<Party, Fault> {
@@ -239,6 +240,21 @@ impl Change<'_> {
             }
         }
         Err(already_runs(wanted.clone()).into())
+    }
+
+    /// Lets a known agent live in another process.
+    fn settle(&mut self, party: &Party) -> std::result::Result<(), Fault> {
+        let process = self.process_row(&party.owner)?;
+        let sql = "UPDATE agent SET root = ?3, supervised = ?4 WHERE scope = ?1 AND name = ?2";
+        let row = params![self.scope, party.agent.as_str(), process, party.supervised];
+        self.sql.prepare_cached(sql)?.execute(row)?;
+        self.record_joined(party)
+    }
+
+    fn record_joined(&mut self, party: &Party) -> std::result::Result<(), Fault> {
+        let detail = json!({ "pid": party.owner.pid, "host": party.owner.host });
+        self.record(EventKind::AgentJoined, party, None, &detail)?;
+        Ok(())
     }
 
     /// Notes a sign of life.

@@ -29,11 +29,28 @@ fn exit_codes_signals_and_streams_pass_through() {
 #[test]
 fn one_name_is_one_agent_at_a_time() {
     let world = world();
-    let answer = exec(&world, "other", "true");
+    let mut first = mala(&world, ["exec", "--agent", "twin", "--", "sh", "-c", "touch begun.txt; cat"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the first one runs", || world.root().join("begun.txt").exists());
+    let answer = exec(&world, "twin", "true");
     assert!(answer.code == 1 && answer.err.contains("is running already"), "{answer:?}");
+    drop(first.stdin.take());
+    assert!(first.wait().unwrap().success());
     let nested = exec(&world, "me", &format!("{MALA} exec --agent inner -- true"));
     assert!(nested.code == 1 && nested.err.contains("`mala exec` does not nest"), "{nested:?}");
     assert!(!nested.err.contains("does not protect") && nested.err.contains("hint: "), "{nested:?}");
+}
+
+#[test]
+fn who_locks_by_a_name_and_then_runs_a_command_by_it_is_one_agent() {
+    let world = world();
+    let other = exec(&world, "other", "echo mine >> held.txt && cat");
+    assert_eq!((other.code, read(&world, "held.txt").as_str()), (0, "theirs\nmine\n"), "{other:?}");
+    assert!(held(&world).is_empty(), "the agent ends with its command");
+    done(&world, "lock acquire held.txt --agent other");
+    assert_eq!(held(&world), [pair("held.txt", "other")]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn of_two_that_join_under_one_name_at_once_only_one_does() {
         let join = |owner: &mala_core::Owner| {
             let mut store = world.store();
             start.wait();
-            store.join(&Party { owner: owner.clone(), ..party(&name) })
+            store.join(&Party { owner: owner.clone(), supervised: true, ..party(&name) })
         };
         let joined = thread::scope(|scope| {
             let other = scope.spawn(|| join(&lineage[1]));
@@ -84,6 +84,9 @@ fn of_two_that_join_under_one_name_at_once_only_one_does() {
         let refused: Vec<_> = joined.iter().filter_map(|joined| joined.as_ref().err()).collect();
         assert!(matches!(refused[..], [StoreError::AgentRuns { .. }]), "{joined:?}");
         let winner = &lineage[usize::from(joined[0].is_err())];
-        world.store().join(&Party { owner: winner.clone(), ..party(&name) }).expect("it is its own name");
+        world
+            .store()
+            .join(&Party { owner: winner.clone(), supervised: true, ..party(&name) })
+            .expect("it is its own name");
     }
 }
