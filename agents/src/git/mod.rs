@@ -41,6 +41,14 @@ pub fn objections(args: &[OsString], exists: impl Fn(&Path) -> bool) -> Vec<Obje
     Call::read(&args).map(|call| rules::judge(&call, &exists)).unwrap_or_default()
 }
 
+/// True if the command `args`, `git` itself first, locks the index before it reads it, or has no use for it. All others may hold
+/// on to what they read before.
+pub fn locks_first(args: &[OsString]) -> bool {
+    const FIRST: &[&str] = &["add", "apply", "mv", "read-tree", "restore", "rm", "stage", "update-index"];
+    let args: Vec<&str> = args.iter().skip(1).map(|arg| arg.to_str().unwrap_or("?")).collect();
+    Call::read(&args).is_none_or(|call| FIRST.contains(&call.verb))
+}
+
 /// The folder that git would look for a repository from, as `args`, `git` itself first, change it when git is started in
 /// `here`. None if they name the repository itself.
 pub fn start_folder(args: &[OsString], here: &Path) -> Option<PathBuf> {

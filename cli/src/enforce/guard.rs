@@ -23,6 +23,7 @@ use super::books::{Books, Then};
 use super::drain::{LOOK_AGAIN, PATIENCE, give_back, open_elsewhere, outlive_the_dead, path_of};
 use super::git_locks::GitLocks;
 use super::ignored::Ignored;
+use super::outdated::Outdated;
 use super::refusals::Refused;
 use super::turns::{Turns, command_line};
 use super::wants::{all_in, key, want_of, wants_of};
@@ -51,6 +52,7 @@ pub(crate) struct StoreGuard {
     head: PathBuf,
     turns: Turns,
     git_locks: GitLocks,
+    outdated: Outdated,
     /// Device and inode.
     own_program: Option<(u64, u64)>,
     /// See [`Guard::grants`].
@@ -91,6 +93,7 @@ impl StoreGuard {
             head: super::head(scope),
             turns,
             git_locks: GitLocks::open(scope)?,
+            outdated: Outdated::new(super::index_file(scope)),
             own_program: program_of(std::process::id()),
             grants: AtomicU64::new(0),
             desk: Mutex::new(Books::new(store, &party.agent)),
@@ -406,7 +409,9 @@ impl Guard for StoreGuard {
     }
 
     fn judge_start(&self, start: &Start<'_>) -> Ruling {
-        let Some(args) = git_args(start) else { return Ruling::Allow };
+        let args = git_args(start);
+        self.outdated.begins(start.pid, args.as_deref());
+        let Some(args) = args else { return Ruling::Allow };
         if self.is_mala(start.pid) {
             return Ruling::Allow;
         }
@@ -442,7 +447,18 @@ impl Guard for StoreGuard {
         self.git_locks.note(lock);
     }
 
-    fn clears_git_lock(&self, path: &Path) -> bool {
+    fn judge_git_lock(&self, lock: &GitLock<'_>) -> Ruling {
+        if self.outdated.is_behind(lock) {
+            refuse(
+                "somebody else has just changed what is staged, and this git has read it before: run it again",
+            )
+        } else {
+            Ruling::Allow
+        }
+    }
+
+    fn clears_git_lock(&self, pid: u32, path: &Path) -> bool {
+        self.outdated.waits(pid, path);
         self.git_locks.clear_at(path)
     }
 

@@ -10,6 +10,7 @@ mod ignored;
 mod index;
 mod known;
 mod others;
+mod outdated;
 mod refusals;
 mod rescue;
 mod turns;

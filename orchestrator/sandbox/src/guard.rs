@@ -70,9 +70,15 @@ pub trait Guard: Send + Sync {
     /// allows that, so that whoever clears up after a killed git knows whose it was.
     fn makes_git_lock(&self, _lock: &GitLock<'_>) {}
 
-    /// One of git's lock files, absolute, is in the way of a process that wants to make it. True if it was nobody's any
+    /// The lock file has its name, so what it locks stays as it is. If this is refused, it is taken away again, and the process is
+    /// told that somebody else has the lock.
+    fn judge_git_lock(&self, _lock: &GitLock<'_>) -> Ruling {
+        Ruling::Allow
+    }
+
+    /// One of git's lock files, absolute, is in the way of the process `pid` that wants to make it. True if it was nobody's any
     /// more and is gone now.
-    fn clears_git_lock(&self, _path: &Path) -> bool {
+    fn clears_git_lock(&self, _pid: u32, _path: &Path) -> bool {
         false
     }
 

@@ -1,7 +1,10 @@
 //! A file that changes hands is its new holder's alone, whatever the last one has begun or left open.
 
+use std::fs;
 use std::io::Write;
 use std::process::{Child, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use mala_tests::{World, eventually};
 use serde_json::json;
@@ -241,4 +244,35 @@ fn a_lock_lost_while_the_file_is_open_fails_the_gate() {
     let (answered, failures) = verdict(&said[1]);
     assert_eq!((answered, failures.len(), answer.code), ("fail".into(), 1, 1), "{answer:?}");
     assert!(failures[0].contains("written without holding them: free.txt"), "{failures:?}");
+}
+
+#[test]
+fn a_git_that_waited_for_anothers_lock_does_not_undo_what_that_one_wrote() {
+    let world = world_with_folders();
+    let commit =
+        "git='git -c user.name=x -c user.email=x@y'; echo mine > mine.txt; git add mine.txt; touch ready.log
+        until test -e .git/index.lock; do sleep 0.01; done
+        touch begun.log; $git commit -qm first; echo $? > code.log; $git commit -qm second -- mine.txt";
+    let mut me = begin(&world, commit);
+    // A person's git, from its lock until it writes what it has staged.
+    let (index, lock) = (world.root().join(".git/index"), world.root().join(".git/index.lock"));
+    world.write("theirs.txt", "theirs\n");
+    let staged = world.root().join("staged.log");
+    fs::copy(&index, &staged).unwrap();
+    let mut add = world.command("git");
+    assert!(add.args(["add", "theirs.txt"]).env("GIT_INDEX_FILE", &staged).status().unwrap().success());
+    fs::copy(&staged, &lock).unwrap();
+    eventually("the agent's git begins", || world.root().join("begun.log").exists());
+    thread::sleep(Duration::from_millis(400));
+    fs::rename(&lock, &index).unwrap();
+    drop(me.stdin.take());
+    let answer: Answer = me.wait_with_output().unwrap().into();
+    assert_eq!(world.git(&["diff", "--cached", "--name-only"]), "theirs.txt", "{answer:?}");
+    assert_eq!(read(&world, "code.log"), "128\n", "{answer:?}");
+    assert!(answer.err.contains("this git has read it before: run it again"), "{answer:?}");
+    assert_eq!(
+        world.git(&["show", "--name-only", "--format=%s"]),
+        "second\n\nmine.txt",
+        "the next one worked"
+    );
 }

@@ -16,7 +16,7 @@ use crate::linux::folders::Left;
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::zones::Zone;
 use crate::linux::{handle, identity};
-use crate::{Action, GitLock};
+use crate::{Action, GitLock, Ruling};
 
 /// Times a file may appear or vanish under our hands before we give up.
 const RETRIES: u32 = 16;
@@ -27,6 +27,8 @@ const RESTART: Errno = Errno::from_raw_os_error(512);
 /// How long a git waits for another one's lock file, and how often it looks.
 const GIT_PATIENCE: Duration = Duration::from_secs(1);
 const GIT_PAUSE: Duration = Duration::from_millis(5);
+/// The lock was free, but the guard says no.
+const TOO_LATE: Errno = Errno::STALE;
 /// How the names of git's lock files end.
 const GIT_LOCK: &[u8] = b".lock";
 /// What programs open most often.
@@ -338,10 +340,15 @@ impl Session<'_> {
     /// Makes a lock file of git. Whoever has it now is mostly done in a moment, but git gives up at once.
     fn take_git_lock(&self, wish: Wish, place: &Place) -> Result<Answer, Errno> {
         let begin = Instant::now();
+        let clear = || -> Result<bool, Errno> {
+            let pid = self.task.process()?;
+            Ok(self.ask(|guard| guard.clears_git_lock(pid, &place.path)))
+        };
         loop {
             match self.create(wish, place, Lane::Free) {
-                Err(Errno::EXIST) if self.ask(|guard| guard.clears_git_lock(&place.path)) => {}
+                Err(Errno::EXIST) if clear()? => {}
                 Err(Errno::EXIST) if begin.elapsed() < GIT_PATIENCE => thread::sleep(GIT_PAUSE),
+                Err(TOO_LATE) => return Err(Errno::EXIST),
                 answer => return answer,
             }
         }
@@ -351,25 +358,32 @@ impl Session<'_> {
     /// before it could tell anybody leaves nothing behind.
     fn create_git_lock(&self, place: &Place, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let unnamed = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW) | OFlags::TMPFILE;
-        let tell = |fd: &OwnedFd| -> Result<(), Errno> {
+        let tell = |fd: &OwnedFd| -> Result<GitLock<'_>, Errno> {
             let (pid, path, identity) = (self.task.process()?, place.path.as_path(), identity::of_open(fd)?);
-            self.ask(|guard| guard.makes_git_lock(&GitLock { pid, path, identity }));
-            Ok(())
+            let lock = GitLock { pid, path, identity };
+            self.ask(|guard| guard.makes_git_lock(&lock));
+            Ok(lock)
         };
-        match rustix::fs::openat(place.parent()?, c".", unnamed, mode) {
+        let (fd, lock) = match rustix::fs::openat(place.parent()?, c".", unnamed, mode) {
             Ok(fd) => {
-                tell(&fd)?;
+                let lock = tell(&fd)?;
                 handle::link(&fd, place.parent()?, place.name())?;
-                Ok(fd)
+                (fd, lock)
             }
             // This file system makes no files without a name.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
                 let fd = rustix::fs::openat(place.parent()?, place.name(), flags, mode)?;
-                tell(&fd)?;
-                Ok(fd)
+                let lock = tell(&fd)?;
+                (fd, lock)
             }
-            Err(errno) => Err(errno),
+            Err(errno) => return Err(errno),
+        };
+        if let Ruling::Refuse { message } = self.ask(|guard| guard.judge_git_lock(&lock)) {
+            identity::remove_name(lock.path, lock.identity);
+            self.task.tell(&message);
+            return Err(TOO_LATE);
         }
+        Ok(fd)
     }
 
     /// `O_TMPFILE`: a file without a name, until `linkat` gives it one.
