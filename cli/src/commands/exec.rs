@@ -102,7 +102,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     }
     let session = spans::agent(&party.agent, &profile(args));
     let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
-    let guard = Arc::new(StoreGuard::new(store, &scope, &party, turns, &settings, Arc::clone(&ignored))?);
+    let guard = Arc::new(StoreGuard::new(store, &party, turns, &settings, Arc::clone(&ignored))?);
     let beside = beside(&scope, &party, &settings, &guard, &context.ui);
     let is_enforced = kernel.is_ok();
     let exit = match kernel {

@@ -78,12 +78,12 @@ enum Decision {
 impl StoreGuard {
     pub(crate) fn new(
         store: Store,
-        scope: &Scope,
         party: &Party,
         turns: Turns,
         settings: &Settings,
         ignored: Arc<Ignored>,
     ) -> Result<Self, CliError> {
+        let scope = turns.scope();
         Ok(Self {
             scope: scope.clone(),
             party: party.clone(),
@@ -91,9 +91,9 @@ impl StoreGuard {
             unlocked: settings.enforcement.unlocked,
             ignored,
             head: super::head(scope),
-            turns,
             git_locks: GitLocks::open(scope)?,
             outdated: Outdated::new(super::index_file(scope)),
+            turns,
             own_program: program_of(std::process::id()),
             grants: AtomicU64::new(0),
             desk: Mutex::new(Books::new(store, &party.agent)),

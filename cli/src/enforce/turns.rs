@@ -132,6 +132,10 @@ impl Turns {
         }
     }
 
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
     /// The agent's session, for a collector.
     pub(crate) fn span(&self) -> Span {
         self.span.lock().map_or_else(|_| Span::none(), |span| span.clone())
