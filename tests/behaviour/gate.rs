@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 
 use mala_tests::{World, write_script};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::{Answer, MALA, done, held, mala, pair};
 
@@ -290,4 +290,12 @@ fn git_hooks_refuse_agents_and_leave_people_alone() {
     world.write("other.txt", "a person's\n");
     assert_eq!(git(&["commit", "-qam", "whatever"], None).code, 0);
     assert_eq!(held(&world), [pair("other.txt", "bob")]);
+}
+
+#[test]
+fn files_of_a_commit_have_their_exact_names_in_json() {
+    let world = world();
+    let script = "echo x > \"$(printf 'two\\nlines')\"; mala commit -m 'bd-1: x' --json";
+    let made = agent(&world, "ann", "bd-1", script);
+    assert_eq!(made.json()["files"], json!(["two\nlines"]), "{made:?}");
 }

@@ -56,7 +56,6 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         owner: process::current(),
     };
     let made = commit::commit(&repo, &*ownership, &GitHooks, &request)?;
-    let files: Vec<String> = made.files.iter().map(ToString::to_string).collect();
     let handed = hand_on(args, context, &scope, made.files.iter().map(|path| repo.key(path)));
     let handed = handed.unwrap_or_else(|error| {
         let why = error.messages().join(": ");
@@ -64,12 +63,12 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         Vec::new()
     });
     let body = json!({
-        "commit": made.id.as_str(), "branch": made.branch, "files": files, "agent": who.agent, "issue": who.issue,
+        "commit": made.id.as_str(), "branch": made.branch, "files": made.files, "agent": who.agent, "issue": who.issue,
         "evidence": made.evidence, "fences": made.fences, "handed_on": handed,
     });
     context.ui.answer(&body, |out| {
-        writeln!(out, "committed {} with {} of `{}`:", made.id.short(), count(files.len()), who.agent)?;
-        files.iter().try_for_each(|file| writeln!(out, "  {}", plain(file)))?;
+        writeln!(out, "committed {} with {} of `{}`:", made.id.short(), count(made.files.len()), who.agent)?;
+        made.files.iter().try_for_each(|file| writeln!(out, "  {}", plain(file)))?;
         if !made.evidence.is_empty() {
             writeln!(out, "tested as it is: {}", list(&made.evidence))?;
         }
