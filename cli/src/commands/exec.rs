@@ -155,6 +155,7 @@ fn join(store: &mut Store, party: &Party) -> Result<(), CliError> {
 fn beside(scope: &Scope, party: &Party, settings: &Settings, guard: &Arc<StoreGuard>, ui: &Ui) -> Background {
     let tasks = vec![
         watch(guard, ui),
+        sum_up(guard),
         Task::renew(scope, &party.agent, settings),
         Task::escalate(scope),
         Task::sweep(scope, settings),
@@ -179,6 +180,12 @@ fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
         }
         Ok(())
     })
+}
+
+/// Keeps what is known about staged files small.
+fn sum_up(guard: &Arc<StoreGuard>) -> Task {
+    let guard = guard.clone();
+    Task::new("sum up what was staged", LOOK_AGAIN, move || guard.sum_up_staged())
 }
 
 /// Watches the process that the agent works for until it is dropped. If that process ends, so does this one, and with it the

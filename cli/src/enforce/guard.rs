@@ -13,6 +13,8 @@ use mala_config::{Settings, Unlocked};
 use mala_core::scope::ScopeError;
 use mala_core::shell::word;
 use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Timestamp, Want};
+use mala_engine::salvage::Staged;
+use mala_gate::Repo;
 use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
 use mala_store::process::Process;
@@ -53,6 +55,9 @@ pub(crate) struct StoreGuard {
     turns: Turns,
     git_locks: GitLocks,
     outdated: Outdated,
+    index: PathBuf,
+    /// For agents that are cleared up after.
+    staged: Option<Staged>,
     /// Device and inode.
     own_program: Option<(u64, u64)>,
     /// See [`Guard::grants`].
@@ -93,6 +98,8 @@ impl StoreGuard {
             head: super::head(scope),
             git_locks: GitLocks::open(scope)?,
             outdated: Outdated::new(super::index_file(scope)),
+            index: super::index_file(scope),
+            staged: party.run.is_some().then(|| Staged::of(scope, &party.agent)),
             turns,
             own_program: program_of(std::process::id()),
             grants: AtomicU64::new(0),
@@ -114,6 +121,12 @@ impl StoreGuard {
     /// The same for the last time, when the tree is dead.
     pub(crate) fn end_git_locks(&self) {
         self.git_locks.end();
+    }
+
+    /// Makes less of what is kept about the agent's changes of git's index.
+    pub(crate) fn sum_up_staged(&self) -> Result<(), CliError> {
+        let Some(staged) = &self.staged else { return Ok(()) };
+        staged.sum_up(&Repo::new(self.scope.clone())).map_err(CliError::failed)
     }
 
     /// Where test commands queue.
@@ -460,6 +473,13 @@ impl Guard for StoreGuard {
     fn clears_git_lock(&self, pid: u32, path: &Path) -> bool {
         self.outdated.waits(pid, path);
         self.git_locks.clear_at(path)
+    }
+
+    fn replaces_git_file(&self, from: &Path, to: &Path) {
+        if let Some(staged) = self.staged.as_ref().filter(|_| to == self.index) {
+            // What is not kept is merely not known to be the agent's.
+            let _ = staged.keep(to, from);
+        }
     }
 
     fn hold(&self, start: &Start<'_>) -> Option<Box<dyn Hold>> {

@@ -23,6 +23,8 @@ pub struct Handoff<'a> {
     /// What the agent had changed and not committed.
     pub files: &'a [RepoPath],
     pub saved: Option<&'a SavedRef>,
+    /// What was staged, as far as it is not in `saved`.
+    pub staged: Option<&'a SavedRef>,
     /// Set if saving failed: the work is still in the checkout.
     pub not_saved: Option<&'a str>,
     pub commits: &'a [String],
@@ -55,6 +57,13 @@ fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
     if let Some(saved) = handoff.saved {
         writeln!(note, "\nThe uncommitted work was saved to {saved} and taken out of the checkout.")?;
         writeln!(note, "To get it back, at the top of the checkout: {}", saved.apply_command())?;
+    }
+    if let Some(staged) = handoff.staged {
+        writeln!(
+            note,
+            "\nWhat was staged besides was saved to {staged}; to look at it: git show {}",
+            staged.name
+        )?;
     }
     if let Some(why) = handoff.not_saved {
         writeln!(note, "\nThe uncommitted work could not be saved and is still in the checkout: {why}")?;
@@ -128,6 +137,7 @@ mod tests {
             failed: &[],
             files: &[],
             saved: None,
+            staged: None,
             not_saved: None,
             commits: &[],
             last_message: None,

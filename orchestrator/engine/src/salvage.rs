@@ -5,10 +5,12 @@
 //! exists is never moved: work that differs from what it holds gets a ref of its own.
 //!
 //! What a person had left uncommitted when the run began belongs to the person. It is kept under the run's own ref
-//! ([`Before`]), and a file that nobody has committed since goes back to that content, not to the last commit's.
+//! ([`Before`]), and a file that nobody has committed since goes back to that content, not to the last commit's. What
+//! anybody but the agent has staged stays staged ([`Staged`]).
 
 mod refs;
 mod restore;
+mod staged;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,11 +20,13 @@ use std::path::{Path, PathBuf};
 
 use mala_core::{IssueId, Key, Owner, RunId};
 use mala_gate::commit::{CommitError, change_index};
-use mala_gate::git::{Kind, State};
+use mala_gate::git::{FileChange, Kind, State};
 use mala_gate::{Oid, Repo, RepoPath};
 use thiserror::Error;
 
 use crate::git::{Git, GitError};
+
+pub use staged::{Changes, Staged};
 
 #[derive(Debug, Error)]
 pub enum SalvageError {
@@ -130,14 +134,81 @@ pub fn save(
     }
     let head = repo.resolve("HEAD")?;
     let tree = tree_of(repo, head.as_ref(), files)?;
+    keep(repo, name, head.as_slice(), &tree, files, message).map(Some)
+}
+
+/// Saves what the index holds at `files`, as far as it is neither what the last commit holds nor what `saved` does, as
+/// [`save`] saves what the checkout holds.
+pub fn save_staged(
+    repo: &Repo,
+    name: &str,
+    files: &BTreeSet<RepoPath>,
+    saved: Option<&SavedRef>,
+    message: &str,
+) -> Result<Option<SavedRef>, SalvageError> {
+    let mut staged = repo.staged(None)?;
+    staged.retain(|change| files.contains(&change.path));
+    if let Some(saved) = saved {
+        let there = repo.entries_in(&saved.commit, files)?;
+        staged.retain(|change| there.get(&change.path) != change.after.as_ref().map(|entry| &entry.oid));
+    }
+    if staged.is_empty() {
+        return Ok(None);
+    }
+    let head = repo.resolve("HEAD")?;
+    let tree = staged_tree(repo, head.as_ref(), &staged)?;
+    let files = staged.into_iter().map(|change| change.path).collect();
+    keep(repo, name, head.as_slice(), &tree, &files, message).map(Some)
+}
+
+/// The files whose entries in the index are as an agent has left them.
+pub fn staged_by(repo: &Repo, changes: &Changes) -> Result<BTreeSet<RepoPath>, SalvageError> {
+    if changes.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    staged::own(repo, &repo.git_path("index")?, changes)
+}
+
+/// Gives the index's entries of `files` back as they were before the agent changed them, if they are still as it has left them.
+/// `then` was the last commit when it began.
+pub fn restore_staged(
+    repo: &Repo,
+    owner: &Owner,
+    files: &BTreeSet<RepoPath>,
+    changes: &Changes,
+    then: Option<&Oid>,
+) -> Result<(), SalvageError> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    change_index(repo, owner, |index| {
+        let own = staged::own(repo, index, changes)?.intersection(files).cloned().collect();
+        staged::put_back(repo, index, changes, &own, then)
+    })
+}
+
+/// Points a ref at a commit of `tree`, see [`save`].
+fn keep(
+    repo: &Repo,
+    name: &str,
+    parents: &[Oid],
+    tree: &Oid,
+    files: &BTreeSet<RepoPath>,
+    message: &str,
+) -> Result<SavedRef, SalvageError> {
     for number in 1.. {
         let name = if number == 1 { name.to_owned() } else { format!("{name}.{number}") };
         match repo.resolve(&name)? {
-            Some(commit) if holds_the_same(repo, &commit, &tree, files)? => {
-                return Ok(Some(SavedRef { name, commit }));
+            Some(commit) if holds_the_same(repo, &commit, tree, files)? => {
+                return Ok(SavedRef { name, commit });
             }
             Some(_) => {}
-            None => return Ok(Some(point(repo, name, head.as_ref(), &tree, message)?)),
+            None => {
+                // The ref is created, never moved.
+                let commit = commit_tree(repo, parents, tree, message)?;
+                refs::update(repo, &name, &["-m", "mala: saved work", &name, commit.as_str(), ""])?;
+                return Ok(SavedRef { name, commit });
+            }
         }
     }
     unreachable!("some number is free")
@@ -159,19 +230,10 @@ pub fn put_in_place(repo: &Repo, saved: &SavedRef) -> Result<bool, SalvageError>
     Ok(true)
 }
 
-/// Makes the commit and the ref. The ref is created, never moved.
-fn point(
-    repo: &Repo,
-    name: String,
-    head: Option<&Oid>,
-    tree: &Oid,
-    message: &str,
-) -> Result<SavedRef, SalvageError> {
+fn commit_tree(repo: &Repo, parents: &[Oid], tree: &Oid, message: &str) -> Result<Oid, SalvageError> {
     let mut args = vec!["commit-tree", tree.as_str()];
-    args.extend(head.into_iter().flat_map(|head| ["-p", head.as_str()]));
-    let commit = oid(Git::at(repo.root()).line(&args, message.as_bytes())?)?;
-    refs::update(repo, &name, &["-m", "mala: saved work", &name, commit.as_str(), ""])?;
-    Ok(SavedRef { name, commit })
+    args.extend(parents.iter().flat_map(|parent| ["-p", parent.as_str()]));
+    oid(Git::at(repo.root()).line(&args, message.as_bytes())?)
 }
 
 fn holds_the_same(
@@ -185,13 +247,34 @@ fn holds_the_same(
 
 /// The last commit's tree with what the checkout holds at `files`.
 fn tree_of(repo: &Repo, head: Option<&Oid>, files: &BTreeSet<RepoPath>) -> Result<Oid, SalvageError> {
+    changed_tree(repo, head, &["--add", "--remove", "--replace", "-z", "--stdin"], &nul_ended(files))
+}
+
+/// The last commit's tree with what the index holds.
+fn staged_tree(repo: &Repo, head: Option<&Oid>, staged: &[FileChange]) -> Result<Oid, SalvageError> {
+    let mut lines = Vec::new();
+    for FileChange { path, before, after } in staged {
+        let line = match (after, before) {
+            (Some(entry), _) => format!("{} {}\t", entry.mode, entry.oid),
+            (None, Some(entry)) => format!("0 {}\t", entry.oid),
+            (None, None) => continue,
+        };
+        lines.extend_from_slice(line.as_bytes());
+        lines.extend_from_slice(path.as_bytes());
+        lines.push(0);
+    }
+    changed_tree(repo, head, &["-z", "--index-info"], &lines)
+}
+
+/// The last commit's tree after `git update-index`.
+fn changed_tree(repo: &Repo, head: Option<&Oid>, update: &[&str], input: &[u8]) -> Result<Oid, SalvageError> {
     let index = PrivateIndex::new(repo)?;
     let git = Git::with_index(repo.root(), &index.0);
     match head {
         Some(head) => git.run(&["read-tree", head.as_str()], b"")?,
         None => git.run(&["read-tree", "--empty"], b"")?,
     };
-    git.run(&["update-index", "--add", "--remove", "--replace", "-z", "--stdin"], &nul_ended(files))?;
+    git.run(&[&["update-index"], update].concat(), input)?;
     oid(git.line(&["write-tree"], b"")?)
 }
 
@@ -247,10 +330,23 @@ pub struct Before {
 }
 
 impl Before {
-    /// Keeps everything that is uncommitted now.
+    /// Keeps everything that is uncommitted now; what is staged as a second parent of the commit, as in a stash.
     pub fn record(repo: &Repo, run: &RunId) -> Result<Self, SalvageError> {
+        let files = dirty(repo)?;
+        if files.is_empty() {
+            return Ok(Self { saved: None });
+        }
+        let head = repo.resolve("HEAD")?;
+        let mut parents = Vec::from_iter(head.clone());
+        let staged = repo.staged(None)?;
+        if !staged.is_empty() && head.is_some() {
+            let tree = staged_tree(repo, head.as_ref(), &staged)?;
+            parents.push(commit_tree(repo, head.as_slice(), &tree, "staged\n")?);
+        }
+        let tree = tree_of(repo, head.as_ref(), &files)?;
         let message = format!("uncommitted work when the run {run} began\n");
-        Ok(Self { saved: save(repo, &run_ref(repo, run), &dirty(repo)?, &message)? })
+        let saved = keep(repo, &run_ref(repo, run), &parents, &tree, &files, &message)?;
+        Ok(Self { saved: Some(saved) })
     }
 
     /// What [`Before::record`] kept for this run, perhaps in a process that is gone.
@@ -277,12 +373,8 @@ impl Before {
         others.into_iter().try_for_each(|name| refs::update(repo, name, &["-d", name]))
     }
 
-    /// The commit, and the files in it that were a person's and that nobody has committed since.
-    fn untouched(
-        &self,
-        repo: &Repo,
-        files: &BTreeSet<RepoPath>,
-    ) -> Result<Option<(Oid, BTreeSet<RepoPath>)>, SalvageError> {
+    /// The files that were a person's and that nobody has committed since.
+    fn untouched(&self, repo: &Repo, files: &BTreeSet<RepoPath>) -> Result<Option<Untouched>, SalvageError> {
         let Some(saved) = &self.saved else { return Ok(None) };
         let commit = repo.commit(&saved.commit)?;
         let theirs: BTreeSet<RepoPath> =
@@ -293,9 +385,18 @@ impl Before {
             None => Ok(BTreeMap::new()),
         };
         let (then, now) = (at(commit.parents.first())?, at(repo.resolve("HEAD")?.as_ref())?);
-        let untouched = theirs.iter().filter(|path| then.get(path) == now.get(path));
-        Ok(Some((saved.commit.clone(), untouched.cloned().collect())))
+        let untouched = theirs.iter().filter(|path| then.get(path) == now.get(path)).cloned().collect();
+        let staged = commit.parents.into_iter().nth(1);
+        Ok(Some(Untouched { commit: saved.commit.clone(), staged, files: untouched }))
     }
+}
+
+/// What a person had left uncommitted and nobody has committed since.
+struct Untouched {
+    commit: Oid,
+    /// What was staged, if anything was.
+    staged: Option<Oid>,
+    files: BTreeSet<RepoPath>,
 }
 
 /// Gives `files` back as they were: to the last commit's content, or to what a person had there when the run began. New
@@ -309,21 +410,26 @@ pub fn restore(
     if files.is_empty() {
         return Ok(());
     }
-    let (commit, theirs) = match before.untouched(repo, files)? {
-        Some((commit, theirs)) => (Some(commit), theirs),
-        None => (None, BTreeSet::new()),
+    let theirs = before.untouched(repo, files)?;
+    let others = match &theirs {
+        Some(theirs) => files.difference(&theirs.files).cloned().collect(),
+        None => files.clone(),
     };
-    let others: BTreeSet<RepoPath> = files.difference(&theirs).cloned().collect();
     let head = repo.resolve("HEAD")?;
-    change_index(repo, owner, |index| match &head {
-        Some(head) => {
-            restore::to_commit(repo, index, head, &others)?;
-            restore::index_only(repo, index, head, &theirs)
+    change_index(repo, owner, |index| {
+        match &head {
+            Some(head) => restore::to_commit(repo, index, head, &others)?,
+            None => restore::remove(repo, index, &others)?,
         }
-        None => restore::remove(repo, index, &others),
+        match (&theirs, &head) {
+            (Some(theirs), Some(head)) => {
+                restore::index_only(repo, index, theirs.staged.as_ref().unwrap_or(head), &theirs.files)
+            }
+            _ => Ok(()),
+        }
     })?;
-    match commit {
-        Some(commit) => restore::checkout_only(repo, &commit, &theirs),
+    match theirs {
+        Some(theirs) => restore::checkout_only(repo, &theirs.commit, &theirs.files),
         None => Ok(()),
     }
 }

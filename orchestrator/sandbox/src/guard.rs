@@ -82,6 +82,9 @@ pub trait Guard: Send + Sync {
         false
     }
 
+    /// A process of the tree is about to give the name `to` in git's folder to what is at `from`. Both are absolute.
+    fn replaces_git_file(&self, _from: &Path, _to: &Path) {}
+
     /// Must this program wait for its turn? Asked when it may start. Dropped without further calls if it does not start,
     /// or if it descends from one that has had its turn and still runs: that one would wait for itself.
     fn hold(&self, _start: &Start<'_>) -> Option<Box<dyn Hold>> {

@@ -74,8 +74,8 @@ impl Repo {
         self.git("merge-base").arg("--is-ancestor").arg(ancestor).arg(commit).answer()
     }
 
-    /// The files that would be committed now, from this index or the checkout's own.
-    pub(crate) fn staged(&self, index: Option<&Path>) -> Result<Vec<RepoPath>, GitError> {
+    /// What would be committed now, from this index or the checkout's own.
+    pub fn staged(&self, index: Option<&Path>) -> Result<Vec<FileChange>, GitError> {
         let before = match self.resolve("HEAD")? {
             Some(head) => head,
             None => self.empty_tree()?,
@@ -85,7 +85,7 @@ impl Repo {
         if let Some(index) = index {
             call = call.index(&self.root().join(index));
         }
-        Ok(parse_changes(&call.arg("--").output()?)?.into_iter().map(|change| change.path).collect())
+        parse_changes(&call.arg("--").output()?)
     }
 
     /// The commits that `tip` has and `base` has not, the newest first.

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::commit::NotYours;
 use crate::evidence::{Standing, standing};
+use crate::git::FileChange;
 use crate::rules::{GateError, IssuePattern};
 use crate::{Ownership, Repo};
 
@@ -19,7 +20,7 @@ pub fn pre_commit(
     index: Option<&Path>,
 ) -> Result<Vec<NotYours>, GateError> {
     let mut offending = Vec::new();
-    for path in repo.staged(index)? {
+    for FileChange { path, .. } in repo.staged(index)? {
         let holder = match agent {
             Some(agent) => match standing(&path, repo, agent, ownership)? {
                 Standing::Own => continue,

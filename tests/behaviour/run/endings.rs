@@ -190,3 +190,44 @@ fn a_neighbours_file_is_out_of_reach() {
     assert_eq!(std::fs::read_to_string(out).unwrap(), "refused\n");
     assert_eq!(batch.read("shared.txt"), "mine\n");
 }
+
+#[test]
+fn what_a_failed_agent_staged_is_taken_back_and_nothing_that_others_did() {
+    let script = r#"
+        echo new > new.txt; git add new.txt; echo later > later.txt; git add -N later.txt
+        git rm -q --cached base.txt; git add mine.txt
+        echo first > two.txt; git add two.txt; echo second > two.txt
+        : > "$OUT.ready"; while ! [ -e "$OUT" ]; do sleep 0.02; done
+        git rm -q --cached check.sh; exit 1"#;
+    let batch = Batch::with(script, "[run]\nattempts = 1");
+    for name in ["staged.txt", "gone.txt", "mine.txt", "two.txt"] {
+        batch.world.write(name, "committed\n");
+    }
+    batch.world.git(&["add", "."]);
+    batch.world.git(&["commit", "-q", "-m", "more"]);
+    batch.world.write("staged.txt", "staged\n");
+    batch.world.write("mine.txt", "staged\n");
+    batch.world.git(&["add", "staged.txt", "mine.txt"]);
+    batch.world.write("mine.txt", "edited\n");
+    batch.issue("bd-1", &[]);
+    let out = batch.outside("person");
+    let child = batch.command(&[]).env("OUT", &out).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    mala_tests::eventually("the agent has staged", || out.with_extension("ready").exists());
+    batch.world.write("person.txt", "a person's\n");
+    batch.world.git(&["add", "person.txt"]);
+    batch.world.git(&["rm", "-q", "--cached", "gone.txt"]);
+    std::fs::write(&out, "").unwrap();
+    let run = super::Run::of(child);
+    assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    assert_eq!(batch.dirt(), "D  gone.txt\nMM mine.txt\nA  person.txt\nM  staged.txt\n?? gone.txt");
+    assert_eq!(batch.world.git(&["show", ":mine.txt"]), "staged", "as the person had staged it");
+    let saved = |name: &str| batch.world.git(&["show", &format!("refs/mala/bd-1/{name}")]);
+    assert_eq!((saved("1:two.txt").as_str(), saved("1.staged:two.txt").as_str()), ("second", "first"));
+    assert_eq!(saved("1:later.txt"), "later");
+    assert_eq!(
+        batch.world.git(&["diff", "--name-status", "HEAD", "refs/mala/bd-1/1.staged"]),
+        "D\tbase.txt\nD\tcheck.sh\nM\tmine.txt\nM\ttwo.txt"
+    );
+    assert!(batch.notes("bd-1").contains("refs/mala/bd-1/1.staged"), "{}", batch.notes("bd-1"));
+    batch.assert_nothing_left();
+}

@@ -15,7 +15,7 @@ use crate::State;
 use crate::note::{self, Handoff};
 use crate::ports::{Attempt, Ending, Finish, Interruption, Judgement, PortError};
 use crate::range;
-use crate::salvage::{self, SavedRef};
+use crate::salvage::{self, SavedRef, Staged};
 
 /// How often saving work is tried, and how long to wait in between.
 const SALVAGE_TRIES: u32 = 5;
@@ -93,6 +93,8 @@ pub(crate) struct Handed {
 struct Salvaged {
     files: Vec<RepoPath>,
     saved: Option<SavedRef>,
+    /// What was staged and is not in the other one.
+    staged: Option<SavedRef>,
     not_saved: Option<String>,
 }
 
@@ -140,6 +142,7 @@ impl Clerk {
             failed: &given.judgement.failed,
             files: &salvaged.files,
             saved: salvaged.saved.as_ref(),
+            staged: salvaged.staged.as_ref(),
             not_saved: salvaged.not_saved.as_deref(),
             commits: &commits,
             last_message: given.last_message.as_deref(),
@@ -172,7 +175,7 @@ impl Clerk {
     /// Saves and restores the agent's files. Somebody may kill the gits that do it, so it is tried more than once: what stays
     /// in the checkout would be taken for somebody else's work. In the end the note says that it is still there.
     fn salvage(&self, given: &Given, reason: &str) -> Salvaged {
-        let mut salvaged = Salvaged { files: Vec::new(), saved: None, not_saved: None };
+        let mut salvaged = Salvaged { files: Vec::new(), saved: None, staged: None, not_saved: None };
         for tried in 1..=SALVAGE_TRIES {
             // The agent's git may have been killed with it, and what that left would be in the way of ours.
             self.launcher.sweep();
@@ -191,25 +194,31 @@ impl Clerk {
 
     fn try_salvage(&self, given: &Given, reason: &str, salvaged: &mut Salvaged) -> Result<(), PortError> {
         let attempt = &given.attempt;
+        let kept = Staged::of(self.repo.scope(), &attempt.agent);
+        let changes = kept.changes(&self.repo)?;
         let files = self.own_dirty_files(attempt)?;
+        let entries = salvage::staged_by(&self.repo, &changes)?;
+        let name = salvage::attempt_ref(&attempt.issue, attempt.number);
+        let message = format!(
+            "{}: work of attempt {} by {}\n\n{reason}\n",
+            attempt.issue, attempt.number, attempt.agent
+        );
         if files.is_empty() {
             salvaged.saved =
                 given.saved_before.as_deref().map(|name| self.saved(name)).transpose()?.flatten();
             if let Some(saved) = &salvaged.saved {
                 salvaged.files = saved.files(&self.repo)?.into_iter().collect();
             }
-            return Ok(());
+        } else {
+            salvaged.files = files.iter().cloned().collect();
+            salvaged.saved = salvage::save(&self.repo, &name, &files, &message)?;
         }
-        salvaged.files = files.iter().cloned().collect();
-        let name = salvage::attempt_ref(&attempt.issue, attempt.number);
-        let message = format!(
-            "{}: work of attempt {} by {}\n\n{reason}\n",
-            attempt.issue, attempt.number, attempt.agent
-        );
-        salvaged.saved = salvage::save(&self.repo, &name, &files, &message)?;
-        let before = self.before(&attempt.run)?;
-        salvage::restore(&self.repo, &self.owner, &files, &before)?;
-        Ok(())
+        let both = files.union(&entries).cloned().collect();
+        let (name, saved) = (format!("{name}.staged"), salvaged.saved.as_ref());
+        salvaged.staged = salvage::save_staged(&self.repo, &name, &both, saved, &message)?;
+        salvage::restore(&self.repo, &self.owner, &files, &self.before(&attempt.run)?)?;
+        salvage::restore_staged(&self.repo, &self.owner, &entries, &changes, attempt.head.as_ref())?;
+        Ok(kept.forget()?)
     }
 
     fn saved(&self, name: &str) -> Result<Option<SavedRef>, PortError> {

@@ -72,7 +72,11 @@ fn restore_from(
     Ok(())
 }
 
-fn drop_from_index(repo: &Repo, index: &Path, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
+pub(super) fn drop_from_index(
+    repo: &Repo,
+    index: &Path,
+    files: &BTreeSet<RepoPath>,
+) -> Result<(), SalvageError> {
     if files.is_empty() {
         return Ok(());
     }

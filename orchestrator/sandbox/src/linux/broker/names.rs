@@ -193,6 +193,9 @@ impl Session<'_> {
             if self.adopt(&from, &to)? {
                 return Ok(());
             }
+            if self.rules.zones.is_git(&to.path) {
+                self.ask(|guard| guard.replaces_git_file(&from.path, &to.path));
+            }
             rustix::fs::renameat_with(from_folder, from.name(), to_folder, to.name(), flags)
         };
         let permit = self.permit(action, &judged(&lanes), is_folder)?;

@@ -1,0 +1,240 @@
+//! What an agent has done to git's index, as nothing in the index tells.
+//!
+//! Whoever watches over the agent keeps the index from before and after each of its changes ([`Staged::keep`]), as hard
+//! links: git replaces an index and never writes to one. What differs between the two was the agent's doing, what
+//! changes otherwise was not. Changes that follow each other are one, and older ones are summed up in a list.
+
+use std::collections::btree_map::Entry as Place;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use mala_core::{AgentId, Key, Scope};
+use mala_gate::{Oid, Repo, RepoPath};
+use serde::{Deserialize, Serialize};
+
+use super::{SalvageError, restore};
+use crate::git::Git;
+
+/// What the index holds at a path, as `git ls-files --stage` tells it; several lines during a merge, none if there is no entry.
+type Entry = Vec<String>;
+
+/// What an agent has made of one entry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    before: Entry,
+    after: Entry,
+}
+
+pub type Changes = BTreeMap<RepoPath, Change>;
+
+/// The changes of one agent.
+#[derive(Debug, Clone)]
+pub struct Staged {
+    folder: PathBuf,
+}
+
+impl Staged {
+    pub fn of(scope: &Scope, agent: &AgentId) -> Self {
+        let id = |text: &[u8]| Key::from_stored(text.to_vec()).short_id();
+        let checkout = id(scope.root().as_os_str().as_encoded_bytes());
+        let name = format!("{checkout}-{}", id(agent.as_str().as_bytes()));
+        Self { folder: scope.state_dir().join("staged").join(name) }
+    }
+
+    /// The agent is about to put `next` in the place of `index`.
+    pub fn keep(&self, index: &Path, next: &Path) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let last = self.pairs()?.pop_last();
+        let pair = match last {
+            Some(pair) if is_same(&self.after(pair), index) => pair,
+            last => {
+                let pair = last.unwrap_or(0) + 1;
+                self.link(index, &self.before(pair))?;
+                pair
+            }
+        };
+        self.link(next, &self.after(pair))
+    }
+
+    /// Sums up all changes but the last, which may go on.
+    pub fn sum_up(&self, repo: &Repo) -> Result<(), SalvageError> {
+        let mut pairs = self.pairs().map_err(self.io())?;
+        pairs.pop_last();
+        self.sum_up_these(repo, &pairs).map(|_| ())
+    }
+
+    /// All changes of an agent that is gone.
+    pub fn changes(&self, repo: &Repo) -> Result<Changes, SalvageError> {
+        self.sum_up_these(repo, &self.pairs().map_err(self.io())?)
+    }
+
+    /// They are of no more use.
+    pub fn forget(&self) -> Result<(), SalvageError> {
+        absent(fs::remove_dir_all(&self.folder)).map_err(self.io())
+    }
+
+    /// Repeated after a kill, it comes to the same.
+    fn sum_up_these(&self, repo: &Repo, pairs: &BTreeSet<u64>) -> Result<Changes, SalvageError> {
+        let list = self.folder.join("list.json");
+        let mut changes: Changes = match fs::read(&list) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| self.io()(error.into()))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Changes::new(),
+            Err(error) => return Err(self.io()(error)),
+        };
+        if pairs.is_empty() {
+            return Ok(changes);
+        }
+        for pair in pairs {
+            let (before, after) = (listed(repo, &self.before(*pair))?, listed(repo, &self.after(*pair))?);
+            add(&mut changes, &before, &after);
+        }
+        let next = self.folder.join("list.next");
+        let text = serde_json::to_vec(&changes).map_err(|error| self.io()(error.into()))?;
+        fs::write(&next, text).and_then(|()| fs::rename(&next, &list)).map_err(self.io())?;
+        for path in pairs.iter().flat_map(|pair| [self.after(*pair), self.before(*pair)]) {
+            // What is still there is summed up again.
+            let _ = fs::remove_file(path);
+        }
+        Ok(changes)
+    }
+
+    fn before(&self, pair: u64) -> PathBuf {
+        self.folder.join(format!("{pair}.before"))
+    }
+
+    fn after(&self, pair: u64) -> PathBuf {
+        self.folder.join(format!("{pair}.after"))
+    }
+
+    /// Changes that were kept whole.
+    fn pairs(&self) -> io::Result<BTreeSet<u64>> {
+        let names = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            names => names?,
+        };
+        let number = |name: &str| name.strip_suffix(".after")?.parse().ok();
+        Ok(names.flatten().filter_map(|entry| number(entry.file_name().to_str()?)).collect())
+    }
+
+    /// Makes `to` a name of what is at `from`, or no name of anything if nothing is there.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let new = self.folder.join("new");
+        absent(fs::remove_file(&new))?;
+        match fs::hard_link(from, &new) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => absent(fs::remove_file(to)),
+            linked => linked.and_then(|()| fs::rename(&new, to)),
+        }
+    }
+
+    fn io(&self) -> impl Fn(io::Error) -> SalvageError + '_ {
+        |source| SalvageError::Io { path: self.folder.clone(), source }
+    }
+}
+
+/// What is gone already is removed.
+fn absent(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path| fs::metadata(path).map(|file| (file.dev(), file.ino()));
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// The lines of `git ls-files` for the index at `index`.
+fn listed(repo: &Repo, index: &Path) -> Result<Vec<Vec<u8>>, SalvageError> {
+    let output = Git::with_index(repo.root(), index).run(&["ls-files", "--stage", "-z"], b"")?;
+    Ok(output.split(|byte| *byte == 0).filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect())
+}
+
+fn parsed(line: &[u8]) -> Option<(RepoPath, String)> {
+    let tab = line.iter().position(|byte| *byte == b'\t')?;
+    Some((RepoPath::from_bytes(&line[tab + 1..]), String::from_utf8_lossy(&line[..tab]).into_owned()))
+}
+
+fn add(changes: &mut Changes, before: &[Vec<u8>], after: &[Vec<u8>]) {
+    let without = |lines: &[Vec<u8>], others: &[Vec<u8>]| -> BTreeMap<RepoPath, Entry> {
+        let others: HashSet<&Vec<u8>> = others.iter().collect();
+        let mut entries: BTreeMap<RepoPath, Entry> = BTreeMap::new();
+        for (path, line) in lines.iter().filter(|line| !others.contains(line)).filter_map(|line| parsed(line))
+        {
+            entries.entry(path).or_default().push(line);
+        }
+        entries
+    };
+    let (mut old, mut new) = (without(before, after), without(after, before));
+    let paths: BTreeSet<RepoPath> = old.keys().chain(new.keys()).cloned().collect();
+    for path in paths {
+        let (before, after) = (old.remove(&path).unwrap_or_default(), new.remove(&path).unwrap_or_default());
+        match changes.entry(path) {
+            Place::Vacant(place) => _ = place.insert(Change { before, after }),
+            Place::Occupied(mut known) => {
+                let known = known.get_mut();
+                // Somebody else has changed it in between.
+                if known.after != before {
+                    known.before = before;
+                }
+                known.after = after;
+            }
+        }
+    }
+}
+
+fn entries(repo: &Repo, index: &Path) -> Result<BTreeMap<RepoPath, Entry>, SalvageError> {
+    let mut entries: BTreeMap<RepoPath, Entry> = BTreeMap::new();
+    for (path, line) in listed(repo, index)?.iter().filter_map(|line| parsed(line)) {
+        entries.entry(path).or_default().push(line);
+    }
+    Ok(entries)
+}
+
+/// What stands in the index at `index` as the agent has left it.
+pub(super) fn own(repo: &Repo, index: &Path, changes: &Changes) -> Result<BTreeSet<RepoPath>, SalvageError> {
+    let now = entries(repo, index)?;
+    let is_own = |path: &RepoPath, change: &Change| {
+        let now = now.get(path).map_or(&[][..], Vec::as_slice);
+        now == change.after && now != change.before
+    };
+    let own = changes.iter().filter(|(path, change)| is_own(path, change));
+    Ok(own.map(|(path, _)| path.clone()).collect())
+}
+
+/// Makes the entries of `files` what they were before the agent changed them, or what the last commit holds if they were
+/// committed since `then`.
+pub(super) fn put_back(
+    repo: &Repo,
+    index: &Path,
+    changes: &Changes,
+    files: &BTreeSet<RepoPath>,
+    then: Option<&Oid>,
+) -> Result<(), SalvageError> {
+    let head = repo.resolve("HEAD")?;
+    let at = |commit: Option<&Oid>| match commit {
+        Some(commit) => repo.entries_in(commit, files),
+        None => Ok(BTreeMap::new()),
+    };
+    let (old, new) = (at(then)?, at(head.as_ref())?);
+    let (untouched, committed): (BTreeSet<RepoPath>, BTreeSet<RepoPath>) =
+        files.iter().cloned().partition(|path| old.get(path) == new.get(path));
+    if let Some(head) = &head {
+        restore::index_only(repo, index, head, &committed)?;
+    }
+    restore::drop_from_index(repo, index, &untouched)?;
+    let mut lines = Vec::new();
+    for path in &untouched {
+        for line in &changes[path].before {
+            lines.extend_from_slice(line.as_bytes());
+            lines.push(b'\t');
+            lines.extend_from_slice(path.as_bytes());
+            lines.push(0);
+        }
+    }
+    Git::with_index(repo.root(), index).run(&["update-index", "-z", "--index-info"], &lines)?;
+    Ok(())
+}
