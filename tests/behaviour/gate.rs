@@ -299,3 +299,57 @@ fn files_of_a_commit_have_their_exact_names_in_json() {
     let made = agent(&world, "ann", "bd-1", script);
     assert_eq!(made.json()["files"], json!(["two\nlines"]), "{made:?}");
 }
+
+#[test]
+fn what_the_gate_advises_can_be_typed_in_an_agents_tree() {
+    let world = world();
+    done(&world, "lock acquire other.txt --agent bob");
+    world.write("other.txt", "bob's half edit\n");
+    world.git(&["add", "other.txt"]);
+    let script = "echo x >> file.txt; check-all; git add file.txt; git commit -q -m 'mine and his'; \
+                  mala gate check --commit HEAD; mala commit --undo && git status --short && \
+                  mala commit -m 'bd-3: mine' && check-all; mala gate check";
+    let answer = agent(&world, "ann", "bd-3", script);
+    let advice = "take it back (`mala commit --undo`); then";
+    assert!(answer.out.contains(&format!("{advice} commit with `mala commit -m 'bd-3: ...'`")), "{answer:?}");
+    assert!(answer.out.contains(&format!("{advice} commit only your own files")), "{answer:?}");
+    assert!(
+        answer.out.contains(
+            "2 files are uncommitted as before:\n  file.txt\n  other.txt\n M file.txt\n M other.txt\n"
+        ),
+        "{answer:?}"
+    );
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert_eq!(world.git(&["log", "--format=%s"]), "bd-3: mine\nstart");
+    assert_eq!(world.git(&["diff", "HEAD", "--name-only"]), "other.txt");
+}
+
+#[test]
+fn nobody_takes_back_a_commit_of_somebody_else() {
+    let world = world();
+    agent(&world, "ann", "bd-3", "echo x >> file.txt; git commit -q -a -m 'no issue'");
+    let (last, reflog) = (world.git(&["rev-parse", "HEAD"]), world.git(&["reflog"]));
+    let refused = agent(&world, "bob", "bd-4", "mala commit --undo");
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(
+        refused.err.contains("is not known to be one of `bob`") && refused.err.contains("git revert"),
+        "{refused:?}"
+    );
+    let refused = agent(&world, "ann", "bd-3", "git reset --soft HEAD~1 || git commit --amend -m x");
+    assert_eq!(refused.err.matches("mala commit --undo").count(), 2, "{refused:?}");
+    assert_eq!((world.git(&["rev-parse", "HEAD"]), world.git(&["reflog"])), (last, reflog));
+    world.git(&["commit", "-q", "--allow-empty", "-m", "a person's"]);
+    let late = agent(&world, "ann", "bd-3", "mala commit --undo; mala gate check --commit HEAD~1");
+    assert!(late.err.contains("is not known to be one of `ann`"), "{late:?}");
+    assert!(
+        late.out.contains("others have committed since, so a person has to take it back (`git revert"),
+        "{late:?}"
+    );
+    world.git(&["reset", "-q", "--hard", "HEAD~1"]);
+    assert_eq!(
+        agent(&world, "ann", "bd-3", "mala commit --undo && mala commit --undo").code,
+        1,
+        "no more than its own"
+    );
+    assert_eq!(world.git(&["log", "--format=%s"]), "start");
+}

@@ -41,6 +41,9 @@ fn tree(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> Option<Objection> {
         "stash" if !call.begins(&["list", "show", "drop", "create"]) => {
             refuse("it takes everybody's changes away", COMMIT)
         }
+        "reset" if call.has(&["--soft"]) => {
+            refuse("it takes back everybody's commits", "to take back your own last one: mala commit --undo")
+        }
         "reset" if !names_files(call, &|_| false) || names_everything(call) => refuse(
             "it undoes everybody's work",
             "for your own files: git restore --staged --worktree -- FILE",
@@ -88,7 +91,9 @@ fn commit(call: &Call<'_>) -> Vec<Objection> {
     }
     if has("--amend", "--amend", "--am".len()) {
         let why = "it replaces the last commit, which may be somebody else's by now";
-        found.push(Objection::new(call.typed(), why, "make another one: mala commit -m MESSAGE FILE"));
+        let instead =
+            "make another one: mala commit -m MESSAGE FILE, or take your own back: mala commit --undo";
+        found.push(Objection::new(call.typed(), why, instead));
     }
     if has("-a", "--all", "--al".len()) || flags.contains(&".") || flags.contains(&":/") {
         let why = "it takes everybody's changes along";

@@ -8,9 +8,9 @@ use mala_core::{IssueId, Key, Scope};
 use mala_gate::commit::{self, GitHooks, Request, Selection};
 use mala_gate::evidence::Who;
 use mala_gate::{EvidenceId, Ownership, Repo, RepoPath};
-use mala_store::Party;
 use mala_store::process::{self, ProcessTable};
-use serde_json::json;
+use mala_store::{EventKind, Party};
+use serde_json::{Value, json};
 
 use super::lock::{self, hand_on::HandedOn};
 use super::whoami::Identity;
@@ -25,10 +25,13 @@ use crate::ui::plain;
 ///
 /// Takes the files that changed and that the agent holds, or those that are named, and nothing else: what others have staged
 /// or changed stays as it is. The repository's own hooks run. If anything fails, everything is as it was before.
+///
+/// With `--undo`, one's own last commit is taken back, if nobody has committed since: the files stay as they are.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   mala commit -m 'bd-12: parse empty files'
-  mala commit -m 'bd-12: parse empty files' src/parse.rs tests/parse.rs")]
+  mala commit -m 'bd-12: parse empty files' src/parse.rs tests/parse.rs
+  mala commit --undo")]
 pub(crate) struct CommitArgs {
     #[command(flatten)]
     caller: Caller,
@@ -36,15 +39,34 @@ pub(crate) struct CommitArgs {
     #[arg(long, value_name = "ID")]
     issue: Option<IssueId>,
     /// The message; `-` reads it from standard input
-    #[arg(short, long, value_name = "MSG")]
+    #[arg(
+        short,
+        long,
+        value_name = "MSG",
+        required_unless_present = "undo",
+        default_value = "",
+        hide_default_value = true
+    )]
     message: String,
+    /// Take back one's own last commit, if it is still the last one of the branch; no file changes
+    #[arg(long, conflicts_with_all = ["message", "paths", "issue"])]
+    undo: bool,
     /// Files and folders [default: everything that changed and that the agent holds]
     #[arg(value_name = "PATH")]
     paths: Vec<OsString>,
 }
 
+impl CommitArgs {
+    pub(crate) fn is_undo(&self) -> bool {
+        self.undo
+    }
+}
+
 pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
+    if args.undo {
+        return undo(args, context, scope);
+    }
     let (who, ownership) = committer(args, context, &scope)?;
     let repo = Repo::new(scope.clone());
     // What a killed commit left, git's index lock above all, would be in the way.
@@ -80,6 +102,41 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         context.ui.warning(&format!("the commit stands, but the hook after it failed: {trouble}"));
     }
     Ok(Code::SUCCESS)
+}
+
+fn undo(args: &CommitArgs, context: &Context, scope: Scope) -> Result<Code, CliError> {
+    let mut store = open(&scope)?;
+    let agent = args.caller.agent(context, &mut store)?;
+    let repo = Repo::new(scope);
+    let Some(id) = repo.resolve("HEAD")? else {
+        return Err(CliError::refused("there is no commit to take back"));
+    };
+    let commit = repo.commit(&id)?;
+    let made = store.facts(&agent, &[EventKind::CommitMade], None)?;
+    let is_this = |detail: &Value| {
+        // Whoever moved the branch to a commit that was there already has not made it.
+        let is_new = detail["parent"]
+            .as_str()
+            .is_none_or(|parent| commit.parents.first().is_some_and(|first| first.as_str() == parent));
+        detail["commit"] == id.as_str() && is_new
+    };
+    let is_seen = made.iter().any(|fact| is_this(&fact.detail));
+    if !is_seen && !commit::is_signed_by(&commit, &agent) {
+        let id = id.short();
+        return Err(CliError::refused(format!("the last commit, {id}, is not known to be one of `{agent}`"))
+            .hint(format!("leave it to a person: git revert {id}")));
+    }
+    let files = commit::undo(&repo, &process::current(), &commit)?;
+    let files: Vec<String> = files.iter().map(ToString::to_string).collect();
+    context.ui.answer(&json!({ "undone": id.as_str(), "files": files, "agent": agent }), |out| {
+        writeln!(out, "took back {}; {} as before:", id.short(), is_as_before(files.len()))?;
+        files.iter().try_for_each(|file| writeln!(out, "  {}", plain(file)))
+    })?;
+    Ok(Code::SUCCESS)
+}
+
+fn is_as_before(files: usize) -> String {
+    format!("{} {} uncommitted", count(files), if files == 1 { "is" } else { "are" })
 }
 
 /// Files that are done go to whoever asked for them. Inside an agent's tree its supervisor does that.

@@ -94,9 +94,9 @@ impl Command {
             | Self::Gate(_) => true,
             // Outside, a test runs right here.
             Self::Test(Later(args)) => args.is_announcement(),
-            // So does a commit, with the repository's hooks: they may be the agent's own.
-            Self::Commit(_)
-            | Self::Init(_)
+            // So does a commit, with the repository's hooks: they may be the agent's own. To take one back runs none.
+            Self::Commit(Later(args)) => args.is_undo(),
+            Self::Init(_)
             | Self::Doctor(_)
             | Self::Exec(_)
             | Self::Mcp(_)

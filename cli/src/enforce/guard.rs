@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mala_config::{Settings, Unlocked};
+use mala_core::file::{SETTINGS, read_small_text};
 use mala_core::scope::ScopeError;
 use mala_core::shell::word;
 use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Timestamp, Want};
 use mala_engine::salvage::Staged;
-use mala_gate::Repo;
+use mala_gate::{Oid, Repo};
 use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
 use mala_store::process::Process;
@@ -345,6 +347,15 @@ impl StoreGuard {
         books.others().is_none_or(|others| others.hold_below(agent, &key(path)))
     }
 
+    /// True for the file that says what the last commit is.
+    fn is_branch(&self, path: &Path) -> bool {
+        let Ok(name) = path.strip_prefix(self.scope.git_dir()) else { return false };
+        name.starts_with("refs/heads")
+            && std::fs::read(&self.head).is_ok_and(|head| {
+                head.trim_ascii().strip_prefix(b"ref: ") == Some(name.as_os_str().as_bytes())
+            })
+    }
+
     /// An agent that holds the whole tree may move it.
     fn holds_everything(&self, books: &mut Books) -> bool {
         let locks = books.store.locks().unwrap_or_default();
@@ -480,6 +491,14 @@ impl Guard for StoreGuard {
             // What is not kept is merely not known to be the agent's.
             let _ = staged.keep(to, from);
         }
+        if self.is_branch(to)
+            && let Some(commit) = commit_in(from)
+            && let Ok(mut books) = self.desk.lock()
+        {
+            // Without a record the commit merely cannot be taken back.
+            let detail = json!({ "commit": commit, "parent": commit_in(to) });
+            let _ = books.store.record_fact(&self.party, EventKind::CommitMade, None, &detail);
+        }
     }
 
     fn hold(&self, start: &Start<'_>) -> Option<Box<dyn Hold>> {
@@ -495,6 +514,11 @@ fn git_args<'s>(start: &'s Start<'_>) -> Option<Cow<'s, [OsString]>> {
     let command = start.program.to_str()?.strip_prefix("git-")?;
     let rest = start.args().iter().skip(1).cloned();
     Some(["git".into(), command.into()].into_iter().chain(rest).collect())
+}
+
+/// The commit that a file of git names.
+fn commit_in(file: &Path) -> Option<Oid> {
+    Oid::parse(read_small_text(file, SETTINGS).ok()?.trim())
 }
 
 /// A command as long as anybody wants to read it.

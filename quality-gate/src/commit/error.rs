@@ -44,6 +44,10 @@ pub enum CommitError {
     Switched,
     #[error("the branch moved {0} times while this was committed: try again")]
     Restless(usize),
+    #[error("{} is not the last commit any more: leave it to a person (`git revert {}`)", .0.short(), .0.short())]
+    NotLast(Oid),
+    #[error("{} has not exactly one commit before it to go back to: leave it to a person", .0.short())]
+    NoOneBefore(Oid),
     #[error("another git command has held `{}` for {seconds} s: if none is running, remove it", .path.display())]
     IndexBusy { path: PathBuf, seconds: u64 },
     #[error(transparent)]

@@ -90,7 +90,9 @@ fn advance(repo: &Repo, draft: &Draft, commit: &Oid, message: &str) -> Result<Ad
     // Exits with 1 if some file differs from the index, which is nobody's fault.
     repo.git("update-index").index(&next).args(["-q", "--refresh"]).finish()?;
     write_journal(repo, draft, commit)?;
-    if let Err(error) = move_branch(repo, draft.head(), commit, message) {
+    let subject = message.lines().next().unwrap_or_default();
+    let kind = if draft.head().at().is_some() { "commit" } else { "commit (initial)" };
+    if let Err(error) = move_branch(repo, draft.head(), commit, &format!("{kind}: {subject}")) {
         return if repo.head()? == *draft.head() { Err(error.into()) } else { Ok(Advance::Moved) };
     }
     fs::rename(&next, &index).map_err(CommitError::io(&index))?;
@@ -111,19 +113,17 @@ fn write_journal(repo: &Repo, draft: &Draft, commit: &Oid) -> Result<(), CommitE
     written.map_err(CommitError::io(path))
 }
 
-/// Moves the branch if it is still where the draft began.
+/// Moves the branch to `commit` if it is still at `head`, with a word for the reflog.
 ///
 /// In two steps, so that git gives up when this process is killed before it has said the last word: a ref that moves
 /// after its mover is gone could not be told from one that never will.
-fn move_branch(repo: &Repo, head: &Head, commit: &Oid, message: &str) -> Result<(), GitError> {
-    let subject = message.lines().next().unwrap_or_default();
-    let kind = if head.at().is_some() { "commit" } else { "commit (initial)" };
+pub(super) fn move_branch(repo: &Repo, head: &Head, commit: &Oid, word: &str) -> Result<(), GitError> {
     let old = head.at().map_or_else(|| "0".repeat(commit.as_str().len()), ToString::to_string);
     let (option, name) = match head {
         Head::Branch { name, .. } => ("", name.as_str()),
         Head::Detached { .. } => ("option no-deref\0", "HEAD"),
     };
-    let call = repo.plain_git("update-ref").args(["-m", &format!("{kind}: {subject}"), "--stdin", "-z"]);
+    let call = repo.plain_git("update-ref").args(["-m", word, "--stdin", "-z"]);
     call.dialogue(&[
         ("start\0".to_owned(), "start: ok"),
         (format!("{option}update {name}\0{commit}\0{old}\0prepare\0"), "prepare: ok"),

@@ -3,14 +3,24 @@
 use std::fs;
 use std::path::Path;
 
-use mala_core::Fence;
 use mala_core::file::{MESSAGE, read_small};
+use mala_core::{AgentId, Fence};
 
 use super::error::CommitError;
 use super::hook::{self, HookRunner};
 use super::stage::Draft;
 use crate::Repo;
 use crate::evidence::{EvidenceId, Who};
+use crate::git::Commit;
+
+/// The trailer that says whose work it is.
+const AGENT: &str = "Mala-Agent";
+
+/// True if the message says that it is this agent's.
+pub fn is_signed_by(commit: &Commit, agent: &AgentId) -> bool {
+    let mut names = commit.message.lines().filter_map(|line| line.strip_prefix(AGENT)?.strip_prefix(": "));
+    names.any(|name| name.trim() == agent.as_str())
+}
 
 /// The message with its trailers.
 pub(super) fn compose(
@@ -34,7 +44,7 @@ pub(super) fn trailers(who: &Who, evidence: &[EvidenceId], fences: &[Fence]) -> 
     let mut trailers = Vec::new();
     trailers.extend(who.issue.as_ref().map(|issue| ("Mala-Issue", issue.to_string())));
     trailers.extend(who.run.as_ref().map(|run| ("Mala-Run", run.to_string())));
-    trailers.push(("Mala-Agent", who.agent.to_string()));
+    trailers.push((AGENT, who.agent.to_string()));
     trailers.extend(evidence.iter().map(|id| ("Mala-Evidence", id.to_string())));
     let fences: Vec<String> = fences.iter().map(ToString::to_string).collect();
     if !fences.is_empty() {

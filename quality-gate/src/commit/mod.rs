@@ -21,14 +21,17 @@ mod proof;
 mod select;
 mod stage;
 mod sweep;
+mod undo;
 
 use mala_core::{Fence, Owner};
 
 pub use self::error::{CommitError, NotYours};
 pub use self::hook::{GitHooks, HookCall, HookEnd, HookRunner};
 pub use self::index::change_index;
+pub use self::message::is_signed_by;
 pub use self::select::Selection;
 pub use self::sweep::{Swept, sweep};
+pub use self::undo::undo;
 
 use self::stage::Draft;
 use crate::evidence::{EvidenceId, EvidenceLog, Who};

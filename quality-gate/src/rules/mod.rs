@@ -184,11 +184,11 @@ impl Judge<'_> {
         let changes = self.repo.changes_of(commit)?;
         let head = self.repo.resolve("HEAD")?;
         let mut checks = vec![
-            self.issue_id(commit),
+            self.issue_id(commit, head.as_ref()),
             self.newer_than_claim(commit)?,
             self.on_a_branch(commit, head.as_ref())?,
         ];
-        checks.push(self.files_owned(&changes)?);
+        checks.push(self.files_owned(commit, &changes, head.as_ref())?);
         match outcome {
             Some(outcome) if outcome.kind == OutcomeKind::DocsOnly => {
                 checks.push(self.docs_only(&changes));
@@ -197,7 +197,7 @@ impl Judge<'_> {
             Some(outcome) => checks.push(Check::fail(
                 "outcome",
                 format!(
-                    "`{}` was declared, but {} was committed: leave the line out, or undo the commit",
+                    "`{}` was declared, but {} was committed: leave the line out, so that the commit is judged",
                     outcome.kind,
                     commit.id.short()
                 ),
@@ -211,7 +211,21 @@ impl Judge<'_> {
         Ok(checks)
     }
 
-    fn issue_id(&self, commit: &Commit) -> Check {
+    /// How a commit is taken back that is not accepted, by who reads the verdict: agents are refused git commands that could
+    /// take back their neighbours' as well.
+    fn take_back(&self, commit: &Commit, head: Option<&Oid>) -> String {
+        let id = commit.id.short();
+        match (&self.candidate.agent, head == Some(&commit.id)) {
+            (Some(_), true) => "take it back (`mala commit --undo`)".to_owned(),
+            (Some(_), false) => {
+                format!("others have committed since, so a person has to take it back (`git revert {id}`)")
+            }
+            (None, true) => "take it back (`git reset --soft HEAD~1`)".to_owned(),
+            (None, false) => format!("take it back (`git revert {id}`)"),
+        }
+    }
+
+    fn issue_id(&self, commit: &Commit, head: Option<&Oid>) -> Check {
         const NAME: &str = "issue-id";
         let Some(issue) = &self.candidate.issue else {
             return Check::skipped(NAME, "no issue was given: use `--issue ID`");
@@ -220,13 +234,14 @@ impl Judge<'_> {
         if self.rules.issue.names(&commit.message, issue) {
             return Check::pass(NAME, format!("the message names `{token}`"));
         }
-        Check::fail(
-            NAME,
-            format!(
-                "the message does not name `{token}` as a word of its own: `git commit --amend` it, or commit with \
-                 `mala commit`"
-            ),
-        )
+        let remedy = match (&self.candidate.agent, head == Some(&commit.id)) {
+            (Some(_), _) => {
+                format!("{}; then commit with `mala commit -m '{token}: ...'`", self.take_back(commit, head))
+            }
+            (None, true) => "`git commit --amend` it".to_owned(),
+            (None, false) => format!("`git rebase -i {}^` lets you reword it", commit.id.short()),
+        };
+        Check::fail(NAME, format!("the message does not name `{token}` as a word of its own: {remedy}"))
     }
 
     fn newer_than_claim(&self, commit: &Commit) -> Result<Check, GateError> {
@@ -279,7 +294,12 @@ impl Judge<'_> {
         })
     }
 
-    fn files_owned(&self, changes: &[FileChange]) -> Result<Check, GateError> {
+    fn files_owned(
+        &self,
+        commit: &Commit,
+        changes: &[FileChange],
+        head: Option<&Oid>,
+    ) -> Result<Check, GateError> {
         const NAME: &str = "files-owned";
         let Some(agent) = &self.candidate.agent else {
             return Ok(Check::skipped(NAME, "no agent was given: people may commit any file"));
@@ -290,8 +310,12 @@ impl Judge<'_> {
         let is_for_people =
             |path: &RepoPath| self.rules.for_people.iter().any(|pattern| pattern.matches(path.as_bytes()));
         if let Some(change) = changes.iter().find(|change| is_for_people(&change.path)) {
-            let why = "only people change it, because it says what is asked of commits: leave it as it was";
-            return Ok(Check::fail(NAME, format!("`{}` was changed: {why}", change.path)));
+            let why = "only people change it, because it says what is asked of commits";
+            let remedy = self.take_back(commit, head);
+            return Ok(Check::fail(
+                NAME,
+                format!("`{}` was changed: {why}; {remedy} and commit the other files", change.path),
+            ));
         }
         let mut foreign = Vec::new();
         for change in changes {
@@ -308,9 +332,9 @@ impl Judge<'_> {
             Check::fail(
                 NAME,
                 format!(
-                    "`{agent}` never held {}: undo the commit (`git reset --soft HEAD~1`) and commit only your own \
-                     files with `mala commit`",
-                    list(&foreign)
+                    "`{agent}` never held {}: {}; then commit only your own files with `mala commit`",
+                    list(&foreign),
+                    self.take_back(commit, head)
                 ),
             )
         })
@@ -347,7 +371,11 @@ impl Judge<'_> {
         Ok(if left.is_empty() {
             Check::pass(NAME, "nothing is left uncommitted")
         } else {
-            Check::fail(NAME, format!("{} is not committed: use `mala commit`, or restore it", list(&left)))
+            let how = match &self.candidate.agent {
+                Some(_) => "`mala commit` it, or restore it with `git checkout HEAD -- FILE`",
+                None => "commit or restore it",
+            };
+            Check::fail(NAME, format!("{} is not committed: {how}", list(&left)))
         })
     }
 

@@ -31,7 +31,11 @@ pub(super) fn cmd_post_commit(args: &PostCommitArgs, context: &Context) -> Resul
         _ => process::current(),
     };
     let party = Party { agent, owner, supervised: false, issue: subject.issue, run: None };
-    store.record_fact(&party, EventKind::CommitMade, None, &json!({ "commit": commit }))?;
+    let made = store.facts(&party.agent, &[EventKind::CommitMade], None)?;
+    // A supervisor sees it as well.
+    if !made.iter().any(|fact| fact.detail["commit"] == commit.as_str()) {
+        store.record_fact(&party, EventKind::CommitMade, None, &json!({ "commit": commit }))?;
+    }
     context.ui.answer(&json!({ "commit": commit, "agent": party.agent }), |_| Ok(()))?;
     Ok(Code::SUCCESS)
 }

@@ -47,6 +47,11 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
     for file in &offending {
         context.ui.note("refused", RED, &file.sentence());
     }
-    context.ui.hint("commit exactly your own files: mala commit -m MESSAGE; unstage the others: git restore --staged FILE");
+    context.ui.hint(match subject.agent {
+        Some(_) => {
+            "commit exactly your own files: mala commit -m MESSAGE; unstage the others: git restore --staged FILE"
+        }
+        None => "unstage them: git restore --staged FILE",
+    });
     Ok(Code::from(REFUSED))
 }

@@ -180,7 +180,7 @@ fn the_issue_must_be_named_as_a_whole() {
     d.w.git(&["commit", "-q", "--amend", "-m", "sub-proj-1: an id that ends like it"]);
     d.candidate.commit = Some(d.w.head());
     let detail = d.fails("issue-id");
-    assert!(detail.contains("`bd-proj-1`") && detail.contains("`git commit --amend`"), "{detail}");
+    assert!(detail.contains("`bd-proj-1`") && detail.contains("`mala commit --undo`"), "{detail}");
     d.w.git(&["commit", "-q", "--amend", "-m", "subject\n\nMala-Issue: proj-1"]);
     d.candidate.commit = Some(d.w.head());
     d.passes();
@@ -279,7 +279,7 @@ fn a_clean_status_can_be_asked_for() {
     d.passes();
     d.edit("A", "src/lib.rs", "forgotten\n");
     let detail = d.fails("clean-status");
-    assert!(detail.starts_with("`src/lib.rs` is not committed: use `mala commit`"), "{detail}");
+    assert!(detail.starts_with("`src/lib.rs` is not committed: `mala commit` it, or restore it"), "{detail}");
 }
 
 #[test]
