@@ -6,6 +6,7 @@
 
 pub mod ask;
 pub mod claim;
+pub mod excerpt;
 pub mod file;
 pub mod guarded;
 pub mod issue;
@@ -22,6 +23,7 @@ pub mod time;
 
 pub use ask::{Ask, AskId, AskState, Urgency};
 pub use claim::{Claim, Target, Want};
+pub use excerpt::Excerpt;
 pub use guarded::{CommandPattern, CommandPatternError};
 pub use issue::{Attempt, AttemptId, AttemptState, Issue, Note, Priority, Run};
 pub use key::Key;

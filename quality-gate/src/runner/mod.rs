@@ -1,8 +1,8 @@
 //! Runs a command and keeps what it says.
 //!
 //! Standard output and standard error go to the caller as they come, each to its own, and both into one file in the
-//! order of their arrival, which is hashed on the way. Memory does not grow with the output. Signals that ask mala to
-//! stop are passed on. If mala itself is killed, the command is killed with it: a small guard process waits for that.
+//! order of their arrival, which is hashed on the way: all of it, or the beginning and the end if it is very long. Memory
+//! does not grow with the output. Signals that ask mala to stop are passed on. If mala itself is killed, the command is killed with it: a small guard process waits for that.
 //!
 //! On a terminal the command shares mala's process group, so that it can read from it and Ctrl-C reaches it directly;
 //! there the terminal is the guard.
@@ -19,6 +19,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
+use mala_core::Excerpt;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use sha2::{Digest, Sha256};
@@ -81,11 +82,14 @@ pub fn run(task: &Task<'_>, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
     }
     let mut child = command.spawn().map_err(start)?;
     let pipes = Pipes { out: child.stdout.take(), err: child.stderr.take() };
-    let mut watch = Watch { signals, guard, pipes, log: Log { file: log, hash: Sha256::new() } };
+    let mut watch =
+        Watch { signals, guard, pipes, log: Excerpt::new(Log { file: log, hash: Sha256::new() }) };
     let status = watch.until_end(&mut child, tee).map_err(RunError::Watch)?;
-    let (file, sum) = (watch.log.file, watch.log.hash.finalize());
-    file.sync_data().map_err(|source| RunError::Log { path: task.log.to_owned(), source })?;
-    Ok(Ended { exit_code: status.code(), signal: status.signal(), output_sha256: Some(hex(&sum)) })
+    let not_saved = |source| RunError::Log { path: task.log.to_owned(), source };
+    let Log { file, hash } = watch.log.finish().map_err(not_saved)?;
+    file.sync_data().map_err(not_saved)?;
+    let sum = Some(hex(&hash.finalize()));
+    Ok(Ended { exit_code: status.code(), signal: status.signal(), output_sha256: sum })
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -99,7 +103,7 @@ struct Watch {
     signals: Signals,
     guard: Option<Guard>,
     pipes: Pipes,
-    log: Log,
+    log: Excerpt<Log>,
 }
 
 struct Pipes {
@@ -110,6 +114,18 @@ struct Pipes {
 struct Log {
     file: File,
     hash: Sha256,
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// What there is to do.
@@ -176,7 +192,7 @@ impl Watch {
 }
 
 /// Moves what has come; forgets the pipe when it is closed.
-fn forward<P: Read>(pipe: &mut Option<P>, to: &mut dyn Write, log: &mut Log) -> io::Result<()> {
+fn forward<P: Read>(pipe: &mut Option<P>, to: &mut dyn Write, log: &mut Excerpt<Log>) -> io::Result<()> {
     let mut buffer = [0; 64 * 1024];
     let Some(from) = pipe else { return Ok(()) };
     let count = match from.read(&mut buffer) {
@@ -188,8 +204,7 @@ fn forward<P: Read>(pipe: &mut Option<P>, to: &mut dyn Write, log: &mut Log) -> 
         *pipe = None;
         return Ok(());
     }
-    log.hash.update(&buffer[..count]);
-    log.file.write_all(&buffer[..count])?;
+    log.write_all(&buffer[..count])?;
     // Whoever stopped listening does not stop the command.
     to.write_all(&buffer[..count]).and_then(|()| to.flush()).ok();
     Ok(())

@@ -20,6 +20,10 @@ fn verify(world: &mala_tests::World) -> Answer {
     mala(world, ["logs", "verify", "--json"]).output().unwrap().into()
 }
 
+fn sum(bytes: &[u8]) -> String {
+    <sha2::Sha256 as sha2::Digest>::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[test]
 fn a_record_has_the_fields_of_the_contract() {
     let world = world();
@@ -46,11 +50,7 @@ fn a_record_has_the_fields_of_the_contract() {
     }
     let output = fs::read(record["output_log"].as_str().unwrap()).unwrap();
     assert_eq!(output, b"checking\n");
-    let sum: String = sha2::Digest::finalize(<sha2::Sha256 as sha2::Digest>::new_with_prefix(&output))
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    assert_eq!(record["output_sha256"], json!(sum));
+    assert_eq!(record["output_sha256"], json!(sum(&output)));
     assert_eq!(records(&world).len(), 1);
 }
 
@@ -318,4 +318,37 @@ fn clean_keeps_evidence_from_the_time_since_a_living_agent_began() {
     assert!(old.iter().all(|path| path.exists()));
     since(99);
     assert_eq!(done(&world, "clean --json").json()["evidence"], json!(old));
+}
+
+/// How much of an output is kept, with room for the line that says so.
+const MOST: u64 = (16 << 20) + 1000;
+
+#[test]
+fn of_a_huge_output_the_beginning_and_the_end_are_kept() {
+    let world = world();
+    let flood = "#!/bin/sh\necho begin; head -c 30000000 /dev/zero; echo end\n";
+    write_script(&world.base().join("check-all"), flood);
+    let piped = agent(&world, "ann", "bd-7", "check-all | cat > /dev/null");
+    assert_eq!(piped.code, 0, "{piped:?}");
+    let outside = with_path(&world, &mut mala(&world, ["test", "--agent", "bob", "--", "check-all"]));
+    assert_eq!(outside.code, 0);
+    assert_eq!(outside.out.len(), 30_000_010, "whoever reads it gets it all");
+    let hole = format!(
+        "#!/bin/sh\necho begin; truncate -s 300000000 {0}; echo end >> {0}\n",
+        world.base().join("out").display()
+    );
+    write_script(&world.base().join("check-all"), &hole);
+    let sparse =
+        agent(&world, "ann", "bd-7", &format!("check-all >> {}", world.base().join("out").display()));
+    assert_eq!(sparse.code, 0, "{sparse:?}");
+    let records = records(&world);
+    assert_eq!(records.len(), 3);
+    for record in records {
+        let output = fs::read(record["output_log"].as_str().unwrap()).unwrap();
+        assert!(output.len() as u64 <= MOST, "{} bytes are kept", output.len());
+        assert!(output.starts_with(b"begin\n") && output.ends_with(b"\0end\n"));
+        let text = String::from_utf8_lossy(&output);
+        assert!(text.contains(" bytes were left out here\n"), "and it says so");
+        assert_eq!(record["output_sha256"], json!(sum(&output)), "of what is kept");
+    }
 }

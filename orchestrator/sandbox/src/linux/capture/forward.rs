@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,6 +10,8 @@ use std::thread;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::{Errno, ReadWriteFlags, ioctl_fionread, pwritev2, read, write};
+
+use super::Log;
 
 /// Read at once.
 const CHUNK: usize = 64 * 1024;
@@ -62,7 +63,7 @@ impl fmt::Debug for Tap {
 }
 
 impl Tap {
-    pub(super) fn start(streams: Vec<Stream>, log: Arc<File>) -> io::Result<Arc<Self>> {
+    pub(super) fn start(streams: Vec<Stream>, log: Log) -> io::Result<Arc<Self>> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, wishes) = channel();
         let failure = Failure::default();
@@ -104,13 +105,13 @@ impl Tap {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Forward {
     streams: Vec<Stream>,
-    log: Option<Arc<File>>,
+    log: Option<Log>,
     failure: Failure,
     wishes: Receiver<Wish>,
     bell: Arc<OwnedFd>,
@@ -173,7 +174,8 @@ impl Forward {
             Ok(0) if most > 0 => return Flow::Closed,
             Ok(length) => {
                 if let Some(log) = &self.log
-                    && let Err(error) = (&**log).write_all(&chunk[..length])
+                    && let Some(log) = &mut *lock(log)
+                    && let Err(error) = log.write_all(&chunk[..length])
                 {
                     lock(&self.failure).get_or_insert(error);
                 }

@@ -3,7 +3,7 @@
 //! Where the program's standard output or error is a pipe or a socket, it gets a pipe of ours instead, and a thread
 //! passes everything on: first into the log, then to where it was meant to go. Two streams that were one stay one, so the
 //! order is kept. A file is left as it is, and what was added to it is copied at the end. Terminals and other
-//! devices are not captured: a program shall see its terminal.
+//! devices are not captured: a program shall see its terminal. Of what is too much, the log has the beginning and the end.
 //!
 //! Nobody notices, as far as that is possible. Readers see the end when the last writer is gone, writers see that the
 //! reader is gone, and the next program starts after the last byte was passed on. Only what somebody prints who was
@@ -12,16 +12,17 @@
 mod forward;
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use mala_core::Excerpt;
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
 
-use self::forward::Stream;
 pub(crate) use self::forward::Tap;
+use self::forward::{Stream, lock};
 use super::handle;
 
 /// The streams that are captured.
@@ -35,8 +36,11 @@ pub struct Capture {
     tap: Option<Arc<Tap>>,
     /// Files that the program prints to, from where it began.
     files: Vec<(File, u64)>,
-    log: Arc<File>,
+    log: Log,
 }
+
+/// What is kept of the output, until it has ended.
+type Log = Arc<Mutex<Option<Excerpt<File>>>>;
 
 /// One place that the program prints to, by one or both of its streams.
 struct Sink {
@@ -55,7 +59,7 @@ impl Capture {
         log: File,
         replace: impl Fn(BorrowedFd<'_>, u32) -> io::Result<()>,
     ) -> io::Result<Option<Self>> {
-        let log = Arc::new(log);
+        let log = Arc::new(Mutex::new(Some(Excerpt::new(log))));
         let (mut files, mut streams, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         for sink in sinks(process)? {
             match sink.kind {
@@ -88,13 +92,14 @@ impl Capture {
         if let Some(tap) = self.tap.take() {
             tap.end_log()?;
         }
+        let Some(mut log) = lock(&self.log).take() else { return Ok(()) };
         for (mut file, start) in self.files.drain(..) {
             // Someone may have made it shorter.
             let length = file.metadata()?.len().saturating_sub(start);
             file.seek(SeekFrom::Start(start))?;
-            io::copy(&mut file.take(length), &mut &*self.log)?;
+            log.add_file(&mut file, length)?;
         }
-        Ok(())
+        log.finish().map(drop)
     }
 
     pub(super) fn tap(&self) -> Option<&Arc<Tap>> {
