@@ -269,7 +269,7 @@ fn report(
     exit: Exit,
     is_enforced: bool,
 ) -> Result<(), CliError> {
-    let (agent, refused) = (&party.agent, guard.refused());
+    let (agent, (refused, besides)) = (&party.agent, guard.refused());
     if context.ui.json {
         let refused: Vec<_> = refused
             .iter()
@@ -284,10 +284,11 @@ fn report(
             "exit_code": exit.code,
             "signal": exit.signal,
             "refused": refused,
+            "refused_besides": besides,
         }));
     }
     if !refused.is_empty() {
-        let times: u64 = refused.iter().map(|(_, times)| times).sum();
+        let times = besides + refused.iter().map(|(_, times)| times).sum::<u64>();
         let show = |(Refused { program, what }, _): &(Refused, u64)| format!("`{what}` ({program})");
         let shown: Vec<String> = refused.iter().take(10).map(show).collect();
         let text = format!(

@@ -4,9 +4,10 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use mala_core::{AgentId, Key};
+use mala_core::{AgentId, Key, Target};
 use mala_sandbox::{Action, Attempt};
-use mala_store::{Store, StoreError, Which};
+use mala_store::{EventKind, Party, Store, StoreError, Which};
+use serde_json::{Value, json};
 
 use super::others::Others;
 use super::refusals::{Refusals, Refused};
@@ -242,6 +243,26 @@ impl Books {
         }
         let version = self.store.data_version().ok()?;
         self.refusals.repeated(&refused(), version, Instant::now())
+    }
+
+    /// The refusal stands, whether or not it can be recorded.
+    pub(super) fn record_refusal(
+        &mut self,
+        party: &Party,
+        kind: EventKind,
+        target: Option<&Target>,
+        detail: &Value,
+    ) {
+        if self.refusals.count(Instant::now()) {
+            self.sum_up_refusals(party);
+            let _ = self.store.record_fact(party, kind, target, detail);
+        }
+    }
+
+    pub(super) fn sum_up_refusals(&mut self, party: &Party) {
+        if let Some(more) = self.refusals.take_more() {
+            let _ = self.store.record_fact(party, EventKind::WriteRefused, None, &json!({ "more": more }));
+        }
     }
 
     pub(super) fn note_refusal(&mut self, refused: Refused, message: &str) {

@@ -174,6 +174,7 @@ impl StoreGuard {
     pub(crate) fn tree_ended(&self) {
         if let Ok(mut books) = self.desk.lock() {
             books.forget_all();
+            books.sum_up_refusals(&self.party);
         }
     }
 
@@ -201,8 +202,8 @@ impl StoreGuard {
         Ok(leaving)
     }
 
-    /// Everything that was refused so far, with how often.
-    pub(crate) fn refused(&self) -> Vec<(Refused, u64)> {
+    /// Everything that was refused so far, with how often, and how many others there were.
+    pub(crate) fn refused(&self) -> (Vec<(Refused, u64)>, u64) {
         self.desk.lock().map(|books| books.refusals.all()).unwrap_or_default()
     }
 
@@ -239,6 +240,14 @@ impl StoreGuard {
                 paths.join(" "),
                 words.join(" ")
             )));
+        }
+        if books.refusals.are_many(Instant::now()) {
+            // To be refused by asking for it would be recorded.
+            let conflicts = books.store.check(&self.party.agent, &wants)?;
+            if !conflicts.is_empty() {
+                let refusal = Refusal { cause: Cause::Held, conflicts };
+                return Ok(Decision::Refuse(sentence(&mut books.store, &self.party.agent, &refusal)));
+            }
         }
         let reason = Some(format!("written by {}", plain(attempt.program().display())));
         let request = Request { party: self.party.clone(), wants, ttl: self.ttl, reason };
@@ -400,8 +409,7 @@ impl Guard for StoreGuard {
             let refused = refused(attempt);
             let target = attempt.paths.last().map(|path| Target::File(key(path)));
             let detail = json!({ "program": refused.program, "files": refused.what, "said": message });
-            // The refusal stands, whether or not it can be recorded.
-            let _ = books.store.record_fact(&self.party, EventKind::WriteRefused, target.as_ref(), &detail);
+            books.record_refusal(&self.party, EventKind::WriteRefused, target.as_ref(), &detail);
             books.note_refusal(refused, message);
         }
         ruling
@@ -461,7 +469,7 @@ impl Guard for StoreGuard {
         let ruling = refuse(&said);
         if let Ruling::Refuse { message } = &ruling {
             let detail = json!({ "command": refused.what, "said": said });
-            let _ = books.store.record_fact(&self.party, EventKind::CommandRefused, None, &detail);
+            books.record_refusal(&self.party, EventKind::CommandRefused, None, &detail);
             books.note_refusal(refused, message);
         }
         ruling

@@ -87,7 +87,7 @@ fn json_is_one_document_when_the_command_has_ended() {
             .into();
     let expected = serde_json::json!({
         "agent": "me", "issue": "bd-1", "enforced": true, "exit_code": 3, "signal": null,
-        "refused": [{"program": "sh", "what": "held.txt", "times": 1}],
+        "refused": [{"program": "sh", "what": "held.txt", "times": 1}], "refused_besides": 0,
     });
     assert_eq!((answer.code, answer.json()), (3, expected));
     assert!(answer.err.contains("printed\n"), "{}", answer.err);

@@ -211,3 +211,30 @@ fn an_ordinary_user_is_protected_as_well_as_root() {
     assert_eq!(files, ["theirs\n", "mine\n", "new\n"]);
     assert_eq!(fs::metadata(world.root().join("new.txt")).unwrap().uid().to_string(), NOBODY);
 }
+
+#[test]
+fn an_agent_that_tries_thousands_of_files_does_not_fill_the_store() {
+    let world = world();
+    done(&world, "lock acquire theirs/** --agent other");
+    fs::create_dir(world.root().join("theirs")).unwrap();
+    let script = "i=0; while [ $i -lt 2600 ]; do i=$((i + 1)); { : > theirs/$i; } 2>/dev/null; done; true";
+    let answer: Answer = mala(&world, ["exec", "--json", "--agent", "me", "--", "bash", "-c", script])
+        .output()
+        .unwrap()
+        .into();
+    let refused = answer.json()["refused"].as_array().unwrap().clone();
+    let times: u64 = refused.iter().map(|refused| refused["times"].as_u64().unwrap()).sum();
+    assert_eq!((times, refused.len()), (2600, 2600), "the count is exact");
+    for kind in ["write.refused", "lock.refused"] {
+        let log = done(&world, &format!("logs list --kind {kind} --agent me --limit 5000 --json")).json();
+        let events = log["events"].as_array().unwrap();
+        let more: u64 = events.iter().filter_map(|event| event["detail"]["more"].as_u64()).sum();
+        let ones = events.iter().filter(|event| event["detail"]["more"].is_null()).count();
+        assert_eq!(ones, 2000, "{kind} one by one");
+        assert_eq!(
+            more,
+            if kind == "write.refused" { 600 } else { 0 },
+            "{kind}, of which only the number is kept"
+        );
+    }
+}
