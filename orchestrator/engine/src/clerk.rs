@@ -21,7 +21,7 @@ use crate::options::Keeping;
 use crate::ports::{
     Attempt, ClaimAnswer, ClaimRequest, Gatekeeper, Held, Judgement, Launcher, Ledger, PortError,
 };
-use crate::salvage::{self, Before, SavedRef};
+use crate::salvage::{self, SavedRef, Uncommitted};
 
 pub(crate) use ending::{Cause, Given, Handed};
 
@@ -137,6 +137,7 @@ impl Clerk {
             files,
             head: self.repo.resolve("HEAD")?,
         };
+        self.keep_uncommitted(run, &request.agent)?;
         let attempt = match self.ledger.claim(&request)? {
             ClaimAnswer::Claimed(attempt) => attempt,
             ClaimAnswer::Taken { why } => return Ok(Claimed::Gone(why)),
@@ -237,8 +238,17 @@ impl Clerk {
         Ok(own.into_iter().filter_map(|key| dirty.remove(&key)).collect())
     }
 
-    fn before(&self, run: &RunId) -> Result<Before, PortError> {
-        Ok(Before::of(&self.repo, run)?)
+    /// Keeps what people have left uncommitted, before the agent begins. What is held may be an agent's.
+    fn keep_uncommitted(&self, run: &RunId, agent: &AgentId) -> Result<(), PortError> {
+        let now = Uncommitted::now(&self.repo)?;
+        let mut held = BTreeSet::new();
+        for path in now.files() {
+            if !self.ledger.holders(&self.wants([&path]))?.is_empty() {
+                held.insert(path);
+            }
+        }
+        now.keep_for(&self.repo, run, agent, &held)?;
+        Ok(())
     }
 }
 

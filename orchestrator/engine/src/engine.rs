@@ -16,7 +16,7 @@ use crate::error::EngineError;
 use crate::event::{Event, Reporter};
 use crate::options::Options;
 use crate::ports::{Gatekeeper, Launcher, Ledger};
-use crate::salvage::Before;
+use crate::salvage::{Before, Uncommitted};
 use crate::summary::Summary;
 
 /// The rest of mala, as the engine sees it.
@@ -69,7 +69,9 @@ impl Engine {
         let run = clerk.ledger.begin_run(&describe(&options))?;
         let port = |what| move |source| EngineError::Port { what, source };
         let recovered = clerk.recover(&run).map_err(port("make good what an earlier run left"))?;
-        let before = Before::record(&clerk.repo, &run).map_err(EngineError::Before)?;
+        Uncommitted::now(&clerk.repo)
+            .and_then(|now| now.keep(&clerk.repo, &run))
+            .map_err(EngineError::Before)?;
         let now = Timestamp::now();
         reporter.report(now, &Event::RunStarted { run: run.clone(), max_agents: options.max_agents });
         for one in &recovered {
@@ -95,7 +97,7 @@ impl Engine {
         }
         if !is_left_open {
             clerk.ledger.end_run(&run, &json!(summary)).map_err(port("end the run"))?;
-            before.forget(&clerk.repo).map_err(EngineError::Before)?;
+            Before::forget(&clerk.repo, &run).map_err(EngineError::Before)?;
         }
         reporter.report(Timestamp::now(), &Event::RunEnded { summary: summary.clone() });
         Ok(summary)

@@ -4,10 +4,11 @@
 //! touched, in the checkout and in the index; and both steps may be repeated after a kill at any point. A ref that
 //! exists is never moved: work that differs from what it holds gets a ref of its own.
 //!
-//! What a person had left uncommitted when the run began belongs to the person. It is kept under the run's own ref
+//! What a person had left uncommitted when the agent began belongs to the person. It is kept under a ref of the run
 //! ([`Before`]), and a file that nobody has committed since goes back to that content, not to the last commit's. What
 //! anybody but the agent has staged stays staged ([`Staged`]).
 
+mod before;
 mod refs;
 mod restore;
 mod staged;
@@ -18,7 +19,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mala_core::{IssueId, Key, Owner, RunId};
+use mala_core::{IssueId, Owner};
 use mala_gate::commit::{CommitError, change_index};
 use mala_gate::git::{FileChange, Kind, State};
 use mala_gate::{Oid, Repo, RepoPath};
@@ -26,6 +27,7 @@ use thiserror::Error;
 
 use crate::git::{Git, GitError};
 
+pub use before::{Before, Uncommitted};
 pub use staged::{Changes, Staged};
 
 #[derive(Debug, Error)]
@@ -82,16 +84,6 @@ pub fn attempt_ref(issue: &IssueId, attempt: u32) -> String {
     format!("refs/mala/{}/{attempt}", ref_part(issue.as_str()))
 }
 
-/// Refs are shared by all checkouts of a repository, runs are not.
-fn runs_of(repo: &Repo) -> String {
-    let root = Key::from_stored(repo.root().as_os_str().as_encoded_bytes().to_vec());
-    format!("refs/mala-runs/{}", root.short_id())
-}
-
-fn run_ref(repo: &Repo, run: &RunId) -> String {
-    format!("{}/{}", runs_of(repo), ref_part(run.as_str()))
-}
-
 /// A text as one part of a ref's name. Plain names stay as they are; other bytes become `%XX`, as git allows.
 fn ref_part(text: &str) -> String {
     let mut part = String::new();
@@ -134,7 +126,7 @@ pub fn save(
     }
     let head = repo.resolve("HEAD")?;
     let tree = tree_of(repo, head.as_ref(), files)?;
-    keep(repo, name, head.as_slice(), &tree, files, message).map(Some)
+    keep(repo, name, &Work { head, tree, files, message }).map(Some)
 }
 
 /// Saves what the index holds at `files`, as far as it is neither what the last commit holds nor what `saved` does, as
@@ -156,9 +148,9 @@ pub fn save_staged(
         return Ok(None);
     }
     let head = repo.resolve("HEAD")?;
-    let tree = staged_tree(repo, head.as_ref(), &staged)?;
-    let files = staged.into_iter().map(|change| change.path).collect();
-    keep(repo, name, head.as_slice(), &tree, &files, message).map(Some)
+    let tree = tree_with(repo, head.as_ref(), &staged)?;
+    let files = &staged.into_iter().map(|change| change.path).collect();
+    keep(repo, name, &Work { head, tree, files, message }).map(Some)
 }
 
 /// The files whose entries in the index are as an agent has left them.
@@ -187,25 +179,26 @@ pub fn restore_staged(
     })
 }
 
-/// Points a ref at a commit of `tree`, see [`save`].
-fn keep(
-    repo: &Repo,
-    name: &str,
-    parents: &[Oid],
-    tree: &Oid,
-    files: &BTreeSet<RepoPath>,
-    message: &str,
-) -> Result<SavedRef, SalvageError> {
+/// What a ref is to hold.
+struct Work<'a> {
+    head: Option<Oid>,
+    tree: Oid,
+    files: &'a BTreeSet<RepoPath>,
+    message: &'a str,
+}
+
+/// Points a ref at it, see [`save`].
+fn keep(repo: &Repo, name: &str, work: &Work<'_>) -> Result<SavedRef, SalvageError> {
     for number in 1.. {
         let name = if number == 1 { name.to_owned() } else { format!("{name}.{number}") };
         match repo.resolve(&name)? {
-            Some(commit) if holds_the_same(repo, &commit, tree, files)? => {
+            Some(commit) if holds_the_same(repo, &commit, &work.tree, work.files)? => {
                 return Ok(SavedRef { name, commit });
             }
             Some(_) => {}
             None => {
                 // The ref is created, never moved.
-                let commit = commit_tree(repo, parents, tree, message)?;
+                let commit = commit_tree(repo, work.head.as_slice(), &work.tree, work.message)?;
                 refs::update(repo, &name, &["-m", "mala: saved work", &name, commit.as_str(), ""])?;
                 return Ok(SavedRef { name, commit });
             }
@@ -250,10 +243,10 @@ fn tree_of(repo: &Repo, head: Option<&Oid>, files: &BTreeSet<RepoPath>) -> Resul
     changed_tree(repo, head, &["--add", "--remove", "--replace", "-z", "--stdin"], &nul_ended(files))
 }
 
-/// The last commit's tree with what the index holds.
-fn staged_tree(repo: &Repo, head: Option<&Oid>, staged: &[FileChange]) -> Result<Oid, SalvageError> {
+/// The last commit's tree with these changes.
+fn tree_with(repo: &Repo, head: Option<&Oid>, changes: &[FileChange]) -> Result<Oid, SalvageError> {
     let mut lines = Vec::new();
-    for FileChange { path, before, after } in staged {
+    for FileChange { path, before, after } in changes {
         let line = match (after, before) {
             (Some(entry), _) => format!("{} {}\t", entry.mode, entry.oid),
             (None, Some(entry)) => format!("0 {}\t", entry.oid),
@@ -321,82 +314,6 @@ pub fn sweep(repo: &Repo) {
             let _ = fs::remove_file(entry.path());
         }
     }
-}
-
-/// What people had left uncommitted when a run began.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Before {
-    saved: Option<SavedRef>,
-}
-
-impl Before {
-    /// Keeps everything that is uncommitted now; what is staged as a second parent of the commit, as in a stash.
-    pub fn record(repo: &Repo, run: &RunId) -> Result<Self, SalvageError> {
-        let files = dirty(repo)?;
-        if files.is_empty() {
-            return Ok(Self { saved: None });
-        }
-        let head = repo.resolve("HEAD")?;
-        let mut parents = Vec::from_iter(head.clone());
-        let staged = repo.staged(None)?;
-        if !staged.is_empty() && head.is_some() {
-            let tree = staged_tree(repo, head.as_ref(), &staged)?;
-            parents.push(commit_tree(repo, head.as_slice(), &tree, "staged\n")?);
-        }
-        let tree = tree_of(repo, head.as_ref(), &files)?;
-        let message = format!("uncommitted work when the run {run} began\n");
-        let saved = keep(repo, &run_ref(repo, run), &parents, &tree, &files, &message)?;
-        Ok(Self { saved: Some(saved) })
-    }
-
-    /// What [`Before::record`] kept for this run, perhaps in a process that is gone.
-    pub fn of(repo: &Repo, run: &RunId) -> Result<Self, SalvageError> {
-        let name = run_ref(repo, run);
-        let saved = repo.resolve(&name)?.map(|commit| SavedRef { name, commit });
-        Ok(Self { saved })
-    }
-
-    /// The run is over and nothing of it has to be restored any more.
-    pub fn forget(self, repo: &Repo) -> Result<(), SalvageError> {
-        match self.saved {
-            Some(saved) => refs::update(repo, &saved.name, &["-d", &saved.name, saved.commit.as_str()]),
-            None => Ok(()),
-        }
-    }
-
-    /// Forgets what was kept for runs of this checkout that were killed, except for those in `keep`.
-    pub fn forget_others(repo: &Repo, keep: &[RunId]) -> Result<(), SalvageError> {
-        let keep: Vec<String> = keep.iter().map(|run| run_ref(repo, run)).collect();
-        let args = ["for-each-ref", "--format=%(refname)", &runs_of(repo)];
-        let names = Git::at(repo.root()).line(&args, b"")?;
-        let others = names.lines().filter(|name| !keep.iter().any(|kept| name == kept));
-        others.into_iter().try_for_each(|name| refs::update(repo, name, &["-d", name]))
-    }
-
-    /// The files that were a person's and that nobody has committed since.
-    fn untouched(&self, repo: &Repo, files: &BTreeSet<RepoPath>) -> Result<Option<Untouched>, SalvageError> {
-        let Some(saved) = &self.saved else { return Ok(None) };
-        let commit = repo.commit(&saved.commit)?;
-        let theirs: BTreeSet<RepoPath> =
-            repo.changes_of(&commit)?.into_iter().map(|change| change.path).collect();
-        let theirs: BTreeSet<RepoPath> = theirs.intersection(files).cloned().collect();
-        let at = |commit: Option<&Oid>| match commit {
-            Some(commit) => repo.entries_in(commit, &theirs),
-            None => Ok(BTreeMap::new()),
-        };
-        let (then, now) = (at(commit.parents.first())?, at(repo.resolve("HEAD")?.as_ref())?);
-        let untouched = theirs.iter().filter(|path| then.get(path) == now.get(path)).cloned().collect();
-        let staged = commit.parents.into_iter().nth(1);
-        Ok(Some(Untouched { commit: saved.commit.clone(), staged, files: untouched }))
-    }
-}
-
-/// What a person had left uncommitted and nobody has committed since.
-struct Untouched {
-    commit: Oid,
-    /// What was staged, if anything was.
-    staged: Option<Oid>,
-    files: BTreeSet<RepoPath>,
 }
 
 /// Gives `files` back as they were: to the last commit's content, or to what a person had there when the run began. New

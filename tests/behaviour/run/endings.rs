@@ -231,3 +231,28 @@ fn what_a_failed_agent_staged_is_taken_back_and_nothing_that_others_did() {
     assert!(batch.notes("bd-1").contains("refs/mala/bd-1/1.staged"), "{}", batch.notes("bd-1"));
     batch.assert_nothing_left();
 }
+
+#[test]
+fn what_a_person_edits_during_a_run_is_put_back_if_a_later_agent_takes_it_over_and_fails() {
+    let script = r#"
+        case $id in
+        bd-1) echo half > bd-1.txt; : > "$OUT.ready"; while ! [ -e "$OUT" ]; do sleep 0.02; done; exit 1;;
+        *) echo agent >> base.txt; echo agent > person.txt; exit 1;;
+        esac"#;
+    let batch = Batch::with(script, "[run]\nattempts = 1");
+    batch.issue("bd-1", &["--priority", "0"]);
+    batch.issue("bd-2", &[]);
+    let out = batch.outside("person");
+    let mut command = batch.command(&["--sequential"]);
+    let child = command.env("OUT", &out).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    mala_tests::eventually("the first agent works", || out.with_extension("ready").exists());
+    batch.world.write("base.txt", "the person's\n");
+    batch.world.write("person.txt", "the person's\n");
+    std::fs::write(&out, "").unwrap();
+    let run = super::Run::of(child);
+    assert_eq!(run.issues("handed_over"), ["bd-1", "bd-2"], "{run:?}");
+    let files = ["base.txt", "person.txt", "bd-1.txt"].map(|name| batch.read(name));
+    assert_eq!(files, ["the person's\n", "the person's\n", ""]);
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-2/1:base.txt"]), "the person's\nagent");
+    batch.assert_nothing_left();
+}

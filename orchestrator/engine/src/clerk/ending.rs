@@ -15,7 +15,7 @@ use crate::State;
 use crate::note::{self, Handoff};
 use crate::ports::{Attempt, Ending, Finish, Interruption, Judgement, PortError};
 use crate::range;
-use crate::salvage::{self, SavedRef, Staged};
+use crate::salvage::{self, Before, SavedRef, Staged};
 
 /// How often saving work is tried, and how long to wait in between.
 const SALVAGE_TRIES: u32 = 5;
@@ -216,9 +216,11 @@ impl Clerk {
         let both = files.union(&entries).cloned().collect();
         let (name, saved) = (format!("{name}.staged"), salvaged.saved.as_ref());
         salvaged.staged = salvage::save_staged(&self.repo, &name, &both, saved, &message)?;
-        salvage::restore(&self.repo, &self.owner, &files, &self.before(&attempt.run)?)?;
+        let before = Before::of(&self.repo, &attempt.run, &attempt.agent)?;
+        salvage::restore(&self.repo, &self.owner, &files, &before)?;
         salvage::restore_staged(&self.repo, &self.owner, &entries, &changes, attempt.head.as_ref())?;
-        Ok(kept.forget()?)
+        kept.forget()?;
+        Ok(Before::forget_for(&self.repo, &attempt.run, &attempt.agent)?)
     }
 
     fn saved(&self, name: &str) -> Result<Option<SavedRef>, PortError> {

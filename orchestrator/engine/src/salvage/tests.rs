@@ -2,7 +2,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
-use mala_core::Scope;
+use mala_core::{AgentId, RunId, Scope};
 
 use super::*;
 
@@ -86,6 +86,15 @@ impl World {
 }
 
 const NOTHING_BEFORE: Before = Before { saved: None };
+
+fn ann() -> AgentId {
+    AgentId::new("ann").unwrap()
+}
+
+/// What is uncommitted now, kept for a run that begins.
+fn keep(world: &World, run: &str) -> Before {
+    Uncommitted::now(&world.repo).unwrap().keep(&world.repo, &RunId::new(run).unwrap()).unwrap()
+}
 
 fn paths(names: &[&str]) -> BTreeSet<RepoPath> {
     names.iter().map(|name| RepoPath::from_bytes(name.as_bytes())).collect()
@@ -192,8 +201,8 @@ fn what_a_person_had_not_committed_goes_back_to_the_person() {
     world.write("a", "the person's\n");
     world.write("person.txt", "the person's\n");
     fs::remove_file(world.place("b")).unwrap();
-    let recorded = Before::record(&world.repo, &run).unwrap();
-    let before = Before::of(&world.repo, &run).unwrap();
+    let recorded = keep(&world, "r1");
+    let before = Before::of(&world.repo, &run, &ann()).unwrap();
     assert_eq!(before, recorded, "another process finds it");
     for name in ["a", "b", "person.txt", "agent.txt"] {
         world.write(name, "the agent's\n");
@@ -211,7 +220,7 @@ fn what_a_person_had_not_committed_goes_back_to_the_person() {
     world.write("a", "the agent's\n");
     restore(&world.repo, &owner(), &paths(&["a"]), &before).unwrap();
     assert_eq!(world.git(&["status", "--porcelain", "a"]), "", "what was committed since counts more");
-    before.forget(&world.repo).unwrap();
+    Before::forget(&world.repo, &run).unwrap();
     assert_eq!(world.git(&["for-each-ref", "refs/mala-runs"]), "");
 }
 
@@ -219,7 +228,7 @@ fn what_a_person_had_not_committed_goes_back_to_the_person() {
 fn a_clean_checkout_leaves_no_ref() {
     let world = World::new();
     assert_eq!(save(&world.repo, "refs/mala/x/1", &BTreeSet::new(), "nothing\n").unwrap(), None);
-    Before::record(&world.repo, &RunId::new("r").unwrap()).unwrap();
+    keep(&world, "r");
     assert_eq!(world.git(&["for-each-ref", "refs/mala", "refs/mala-runs"]), "");
 }
 
@@ -319,7 +328,7 @@ fn runs_that_were_killed_leave_no_ref_but_those_that_are_still_needed() {
     let world = World::new();
     world.write("a", "a person's\n");
     for run in ["old", "needed", "new"] {
-        Before::record(&world.repo, &RunId::new(run).unwrap()).unwrap();
+        keep(&world, run);
     }
     let elsewhere = "refs/mala-runs/another-checkout/r";
     world.git(&["update-ref", elsewhere, "HEAD"]);
@@ -342,7 +351,7 @@ fn as_agent(world: &World, staged: &Staged, args: &[&str]) {
 }
 
 fn staged(world: &World) -> Staged {
-    Staged::of(world.repo.scope(), &mala_core::AgentId::new("ann").unwrap())
+    Staged::of(world.repo.scope(), &ann())
 }
 
 fn take_back(world: &World, staged: &Staged, then: &Oid) {
@@ -394,10 +403,36 @@ fn what_a_person_had_staged_is_staged_again() {
     world.write("a", "staged\n");
     world.git(&["add", "a"]);
     world.write("a", "edited\n");
-    let before = Before::record(&world.repo, &RunId::new("r").unwrap()).unwrap();
+    let before = keep(&world, "r");
     world.write("a", "the agent's\n");
     world.git(&["add", "a"]);
     restore(&world.repo, &owner(), &paths(&["a"]), &before).unwrap();
     assert_eq!((world.status().as_str(), world.read("a").as_str()), ("MM a", "edited\n"));
     assert_eq!(world.git(&["show", ":a"]), "staged");
+}
+
+#[test]
+fn what_a_person_did_before_the_agent_began_is_put_back_and_what_agents_hold_is_not_taken_for_it() {
+    let world = World::new();
+    let run = RunId::new("r").unwrap();
+    world.write("a", "at the start\n");
+    world.write("b", "at the start\n");
+    world.write("dir/c", "at the start\n");
+    keep(&world, "r");
+    world.write("a", "later\n");
+    world.git(&["checkout", "-q", "dir/c"]);
+    world.write("b", "another agent's\n");
+    world.write("new", "another agent's\n");
+    world.write("person", "later\n");
+    world.git(&["add", "person"]);
+    let now = Uncommitted::now(&world.repo).unwrap();
+    let before = now.keep_for(&world.repo, &run, &ann(), &paths(&["b", "new"])).unwrap();
+    assert_eq!(Before::of(&world.repo, &run, &ann()).unwrap(), before);
+    let all = ["a", "b", "dir/c", "new", "person"];
+    all.iter().for_each(|name| world.write(name, "the agent's\n"));
+    restore(&world.repo, &owner(), &paths(&all), &before).unwrap();
+    assert_eq!(world.status(), " M a\n M b\nA  person");
+    assert_eq!(["a", "b", "person"].map(|name| world.read(name)), ["later\n", "at the start\n", "later\n"]);
+    Before::forget(&world.repo, &run).unwrap();
+    assert_eq!(world.git(&["for-each-ref", "refs/mala-runs"]), "");
 }

@@ -1,0 +1,187 @@
+//! What people had left uncommitted before agents began.
+//!
+//! It is kept when a run begins, and again for each attempt: people go on working. What agents hold at that moment may be
+//! theirs already, so of that only what was kept when the run began counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mala_core::{AgentId, Key, RunId};
+use mala_gate::git::FileChange;
+use mala_gate::{Oid, Repo, RepoPath};
+
+use super::{SalvageError, SavedRef, commit_tree, dirty, ref_part, refs, tree_of, tree_with};
+use crate::git::Git;
+
+/// Refs are shared by all checkouts of a repository, runs are not.
+fn runs_of(repo: &Repo) -> String {
+    let root = Key::from_stored(repo.root().as_os_str().as_encoded_bytes().to_vec());
+    format!("refs/mala-runs/{}", root.short_id())
+}
+
+fn run_ref(repo: &Repo, run: &RunId) -> String {
+    format!("{}/{}", runs_of(repo), ref_part(run.as_str()))
+}
+
+fn agent_ref(repo: &Repo, run: &RunId, agent: &AgentId) -> String {
+    format!("{}.{}", run_ref(repo, run), ref_part(agent.as_str()))
+}
+
+/// What is uncommitted at one moment.
+#[derive(Debug)]
+pub struct Uncommitted {
+    head: Option<Oid>,
+    /// In the checkout.
+    changes: Vec<FileChange>,
+    /// In the index.
+    staged: Vec<FileChange>,
+}
+
+impl Uncommitted {
+    pub fn now(repo: &Repo) -> Result<Self, SalvageError> {
+        let (head, files) = (repo.resolve("HEAD")?, dirty(repo)?);
+        if files.is_empty() {
+            return Ok(Self { head, changes: Vec::new(), staged: Vec::new() });
+        }
+        let commit = commit_tree(repo, head.as_slice(), &tree_of(repo, head.as_ref(), &files)?, "")?;
+        let changes = repo.changes_of(&repo.commit(&commit)?)?;
+        Ok(Self { head, changes, staged: repo.staged(None)? })
+    }
+
+    pub fn files(&self) -> BTreeSet<RepoPath> {
+        self.changes.iter().chain(&self.staged).map(|change| change.path.clone()).collect()
+    }
+
+    /// Keeps it for a run that begins.
+    pub fn keep(&self, repo: &Repo, run: &RunId) -> Result<Before, SalvageError> {
+        if self.changes.is_empty() && self.staged.is_empty() {
+            return Ok(Before { saved: None });
+        }
+        self.point(repo, run_ref(repo, run), &format!("uncommitted work when the run {run} began\n"))
+    }
+
+    /// Keeps it for an agent that begins. Of the files in `held`, what was kept for the run stands for what is there.
+    pub fn keep_for(
+        mut self,
+        repo: &Repo,
+        run: &RunId,
+        agent: &AgentId,
+        held: &BTreeSet<RepoPath>,
+    ) -> Result<Before, SalvageError> {
+        let (name, first) = (agent_ref(repo, run, agent), Before::at(repo, run_ref(repo, run))?);
+        for changes in [&mut self.changes, &mut self.staged] {
+            changes.retain(|change| !held.contains(&change.path));
+        }
+        if let Some(theirs) = first.untouched(repo, held)? {
+            let is_theirs = |change: &FileChange| theirs.files.contains(&change.path);
+            let of = |commit: &Oid| repo.changes_of(&repo.commit(commit)?);
+            self.changes.extend(of(&theirs.commit)?.into_iter().filter(is_theirs));
+            if let Some(staged) = &theirs.staged {
+                self.staged.extend(of(staged)?.into_iter().filter(is_theirs));
+            }
+        }
+        let is_nothing = self.changes.is_empty() && self.staged.is_empty();
+        if is_nothing && first.saved.is_none() && repo.resolve(&name)?.is_none() {
+            return Ok(Before { saved: None });
+        }
+        self.point(repo, name, &format!("uncommitted work when {agent} began\n"))
+    }
+
+    /// What is staged becomes a second parent of the commit, as in a stash.
+    fn point(&self, repo: &Repo, name: String, message: &str) -> Result<Before, SalvageError> {
+        let head = self.head.as_ref();
+        let mut parents = Vec::from_iter(head.cloned());
+        if !self.staged.is_empty() && head.is_some() {
+            let tree = tree_with(repo, head, &self.staged)?;
+            parents.push(commit_tree(repo, self.head.as_slice(), &tree, "staged\n")?);
+        }
+        let commit = commit_tree(repo, &parents, &tree_with(repo, head, &self.changes)?, message)?;
+        refs::update(repo, &name, &["-m", "mala: uncommitted work", &name, commit.as_str()])?;
+        Ok(Before { saved: Some(SavedRef { name, commit }) })
+    }
+}
+
+/// What people had left uncommitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Before {
+    pub(super) saved: Option<SavedRef>,
+}
+
+impl Before {
+    /// What was kept for this agent or else for its run, perhaps in a process that is gone.
+    pub fn of(repo: &Repo, run: &RunId, agent: &AgentId) -> Result<Self, SalvageError> {
+        match Self::at(repo, agent_ref(repo, run, agent))? {
+            Self { saved: None } => Self::at(repo, run_ref(repo, run)),
+            found => Ok(found),
+        }
+    }
+
+    fn at(repo: &Repo, name: String) -> Result<Self, SalvageError> {
+        let saved = repo.resolve(&name)?.map(|commit| SavedRef { name, commit });
+        Ok(Self { saved })
+    }
+
+    /// The run is over and nothing of it has to be restored any more.
+    pub fn forget(repo: &Repo, run: &RunId) -> Result<(), SalvageError> {
+        let name = run_ref(repo, run);
+        Self::forget_all(repo, |found| is_of_run(found, &name))
+    }
+
+    /// The agent is gone and what it did was undone.
+    pub fn forget_for(repo: &Repo, run: &RunId, agent: &AgentId) -> Result<(), SalvageError> {
+        let name = agent_ref(repo, run, agent);
+        match repo.resolve(&name)? {
+            Some(_) => refs::update(repo, &name, &["-d", &name]),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets what was kept for runs of this checkout that were killed, except for those in `keep`.
+    pub fn forget_others(repo: &Repo, keep: &[RunId]) -> Result<(), SalvageError> {
+        let keep: Vec<String> = keep.iter().map(|run| run_ref(repo, run)).collect();
+        Self::forget_all(repo, |found| !keep.iter().any(|kept| is_of_run(found, kept)))
+    }
+
+    fn forget_all(repo: &Repo, is_past: impl Fn(&str) -> bool) -> Result<(), SalvageError> {
+        let args = ["for-each-ref", "--format=%(refname)", &runs_of(repo)];
+        let names = Git::at(repo.root()).line(&args, b"")?;
+        let past = names.lines().filter(|name| is_past(name));
+        past.into_iter().try_for_each(|name| refs::update(repo, name, &["-d", name]))
+    }
+
+    /// The files that were a person's and that nobody has committed since.
+    pub(super) fn untouched(
+        &self,
+        repo: &Repo,
+        files: &BTreeSet<RepoPath>,
+    ) -> Result<Option<Untouched>, SalvageError> {
+        let Some(saved) = &self.saved else { return Ok(None) };
+        let commit = repo.commit(&saved.commit)?;
+        let staged = commit.parents.get(1).cloned();
+        let mut changes = repo.changes_of(&commit)?;
+        if let Some(staged) = &staged {
+            changes.extend(repo.changes_of(&repo.commit(staged)?)?);
+        }
+        let theirs: BTreeSet<RepoPath> =
+            changes.into_iter().map(|change| change.path).filter(|path| files.contains(path)).collect();
+        let at = |commit: Option<&Oid>| match commit {
+            Some(commit) => repo.entries_in(commit, &theirs),
+            None => Ok(BTreeMap::new()),
+        };
+        let (then, now) = (at(commit.parents.first())?, at(repo.resolve("HEAD")?.as_ref())?);
+        let untouched = theirs.iter().filter(|path| then.get(path) == now.get(path)).cloned().collect();
+        Ok(Some(Untouched { commit: saved.commit.clone(), staged, files: untouched }))
+    }
+}
+
+/// True for the ref of the run and those of its agents.
+fn is_of_run(name: &str, run: &str) -> bool {
+    name.strip_prefix(run).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// What a person had left uncommitted and nobody has committed since.
+pub(super) struct Untouched {
+    pub(super) commit: Oid,
+    /// What was staged, if anything was.
+    pub(super) staged: Option<Oid>,
+    pub(super) files: BTreeSet<RepoPath>,
+}
