@@ -342,7 +342,7 @@ fn nobody_takes_back_a_commit_of_somebody_else() {
     let late = agent(&world, "ann", "bd-3", "mala commit --undo; mala gate check --commit HEAD~1");
     assert!(late.err.contains("is not known to be one of `ann`"), "{late:?}");
     assert!(
-        late.out.contains("others have committed since, so a person has to take it back (`git revert"),
+        late.out.contains("if others have committed since, leave it to a person (`git revert"),
         "{late:?}"
     );
     world.git(&["reset", "-q", "--hard", "HEAD~1"]);

@@ -217,9 +217,10 @@ impl Judge<'_> {
         let id = commit.id.short();
         match (&self.candidate.agent, head == Some(&commit.id)) {
             (Some(_), true) => "take it back (`mala commit --undo`)".to_owned(),
-            (Some(_), false) => {
-                format!("others have committed since, so a person has to take it back (`git revert {id}`)")
-            }
+            (Some(_), false) => format!(
+                "take it back together with what you have committed since (`mala commit --undo` for each), or, if \
+                 others have committed since, leave it to a person (`git revert {id}`)"
+            ),
             (None, true) => "take it back (`git reset --soft HEAD~1`)".to_owned(),
             (None, false) => format!("take it back (`git revert {id}`)"),
         }

@@ -16,13 +16,13 @@ use mala_gate::{Oid, Repo, RepoPath};
 use serde::{Deserialize, Serialize};
 
 use super::{SalvageError, restore};
-use crate::git::Git;
+use crate::git::{Git, GitError};
 
 /// What the index holds at a path, as `git ls-files --stage` tells it; several lines during a merge, none if there is no entry.
 type Entry = Vec<String>;
 
 /// What an agent has made of one entry.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     before: Entry,
     after: Entry,
@@ -88,8 +88,13 @@ impl Staged {
             return Ok(changes);
         }
         for pair in pairs {
-            let (before, after) = (listed(repo, &self.before(*pair))?, listed(repo, &self.after(*pair))?);
-            add(&mut changes, &before, &after);
+            let (before, after) = (listed(repo, &self.before(*pair)), listed(repo, &self.after(*pair)));
+            match (before, after) {
+                (Ok(before), Ok(after)) => add(&mut changes, &before, &after),
+                // An agent may have written something there that git cannot read, which tells nothing.
+                (Err(GitError::Failed { .. }), _) | (_, Err(GitError::Failed { .. })) => {}
+                (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+            }
         }
         let next = self.folder.join("list.next");
         let text = serde_json::to_vec(&changes).map_err(|error| self.io()(error.into()))?;
@@ -148,7 +153,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 /// The lines of `git ls-files` for the index at `index`.
-fn listed(repo: &Repo, index: &Path) -> Result<Vec<Vec<u8>>, SalvageError> {
+fn listed(repo: &Repo, index: &Path) -> Result<Vec<Vec<u8>>, GitError> {
     let output = Git::with_index(repo.root(), index).run(&["ls-files", "--stage", "-z"], b"")?;
     Ok(output.split(|byte| *byte == 0).filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect())
 }

@@ -382,6 +382,25 @@ fn what_an_agent_staged_is_told_from_what_others_did_meanwhile() {
 }
 
 #[test]
+fn an_index_that_git_cannot_read_keeps_nothing_from_being_taken_back() {
+    let world = World::new();
+    let (then, staged) = (world.repo.resolve("HEAD").unwrap().unwrap(), staged(&world));
+    as_agent(&world, &staged, &["rm", "-q", "--cached", "a"]);
+    let (index, good) = (world.place(".git/index"), fs::read(world.place(".git/index")).unwrap());
+    for content in [b"no index".to_vec(), good] {
+        fs::write(world.place(".git/next"), content).unwrap();
+        staged.keep(&index, &world.place(".git/next")).unwrap();
+        fs::rename(world.place(".git/next"), &index).unwrap();
+        // As if others had come in between.
+        fs::copy(&index, world.place(".git/other")).unwrap();
+        fs::rename(world.place(".git/other"), &index).unwrap();
+    }
+    as_agent(&world, &staged, &["rm", "-q", "--cached", "b"]);
+    take_back(&world, &staged, &then);
+    assert_eq!(world.git(&["diff", "--cached", "--name-only"]), "a", "what cannot be known stays");
+}
+
+#[test]
 fn what_an_agent_committed_stays_and_what_it_staged_after_that_goes() {
     let world = World::new();
     let then = world.repo.resolve("HEAD").unwrap().unwrap();
