@@ -306,6 +306,7 @@ fn serve(mut stream: UnixStream, party: Party, guard: Arc<StoreGuard>) {
         // Nothing but the store is served: other commands would run out here with rights that the tree does not have.
         Ok(cli) if cli.command.needs_store() => {
             guard.turns().settle();
+            guard.record_commits();
             let supervised = Supervised { party, asker, pid, guard };
             cli.run(here, |json| Ui::for_client(json, streams), Behalf::Tree(supervised))
         }

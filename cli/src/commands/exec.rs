@@ -168,6 +168,7 @@ fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
     let (guard, ui) = (guard.clone(), ui.clone());
     Task::new("compare open files with locks", LOOK_AGAIN, move || {
         guard.clear_git_locks();
+        guard.record_commits();
         for Lost { key, writer, holder } in guard.lost()? {
             let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();
             let text = format!(

@@ -29,6 +29,8 @@ pub(super) struct Books {
     calls: u64,
     /// How many wait for calls to be over.
     waiting: usize,
+    /// What the tree has committed, until it is recorded.
+    commits: Vec<Value>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -74,6 +76,7 @@ impl Books {
             under_way: Vec::new(),
             calls: 0,
             waiting: 0,
+            commits: Vec::new(),
         }
     }
 
@@ -268,5 +271,19 @@ impl Books {
     pub(super) fn note_refusal(&mut self, refused: Refused, message: &str) {
         let version = self.store.data_version().unwrap_or(-1);
         self.refusals.add(refused, message.to_owned(), version, Instant::now());
+    }
+}
+
+/// What was committed.
+impl Books {
+    pub(super) fn note_commit(&mut self, detail: Value) {
+        self.commits.push(detail);
+    }
+
+    pub(super) fn record_commits(&mut self, party: &Party) {
+        for detail in self.commits.drain(..) {
+            // Without a record the commit merely cannot be taken back.
+            let _ = self.store.record_fact(party, EventKind::CommitMade, None, &detail);
+        }
     }
 }

@@ -175,6 +175,14 @@ impl StoreGuard {
         if let Ok(mut books) = self.desk.lock() {
             books.forget_all();
             books.sum_up_refusals(&self.party);
+            books.record_commits(&self.party);
+        }
+    }
+
+    /// Records the commits of the tree, which git does not wait for.
+    pub(crate) fn record_commits(&self) {
+        if let Ok(mut books) = self.desk.lock() {
+            books.record_commits(&self.party);
         }
     }
 
@@ -503,9 +511,7 @@ impl Guard for StoreGuard {
             && let Some(commit) = commit_in(from)
             && let Ok(mut books) = self.desk.lock()
         {
-            // Without a record the commit merely cannot be taken back.
-            let detail = json!({ "commit": commit, "parent": commit_in(to) });
-            let _ = books.store.record_fact(&self.party, EventKind::CommitMade, None, &detail);
+            books.note_commit(json!({ "commit": commit, "parent": commit_in(to) }));
         }
     }
 
