@@ -19,7 +19,7 @@ use crate::git::{GitError, Head};
 use crate::{Oid, Repo, RepoPath};
 
 /// How often a moved branch is followed.
-const TRIES: usize = 100;
+pub(super) const TRIES: usize = 100;
 
 /// How long another git command is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -132,7 +132,7 @@ pub(super) fn move_branch(repo: &Repo, head: &Head, commit: &Oid, word: &str) ->
 }
 
 /// The branch has moved: goes on from where it is now, unless the same files were changed.
-fn follow(repo: &Repo, draft: &mut Draft) -> Result<(), CommitError> {
+pub(super) fn follow(repo: &Repo, draft: &mut Draft) -> Result<(), CommitError> {
     let now = repo.head()?;
     let same_branch = match (draft.head(), &now) {
         (Head::Branch { name: before, .. }, Head::Branch { name: after, .. }) => before == after,
@@ -146,7 +146,8 @@ fn follow(repo: &Repo, draft: &mut Draft) -> Result<(), CommitError> {
     };
     let theirs = repo.changes_between(&before, by)?;
     let collision = draft
-        .paths()
+        .concerned()
+        .into_iter()
         .find(|mine| theirs.iter().any(|theirs| mine.is_within(&theirs.path) || theirs.path.is_within(mine)));
     match collision {
         Some(path) => Err(CommitError::Overtaken { path: path.clone(), by: by.clone() }),

@@ -9,6 +9,7 @@ use mala_core::{AgentId, Owner};
 use super::backup::Backup;
 use super::error::CommitError;
 use super::hook::{self, HookRunner};
+use super::land::{self, TRIES};
 use super::select::refuse_foreign;
 use crate::git::{Call, FileChange, GitError, Head, nul_separated};
 use crate::owned_folder::OwnedFolder;
@@ -85,6 +86,11 @@ impl Draft {
         &self.changes
     }
 
+    /// What the commit will hold, as far as that is known: what it changes or, before the hooks, what was chosen.
+    pub(super) fn concerned(&self) -> Vec<&RepoPath> {
+        if self.changes.is_empty() { self.chosen.iter().collect() } else { self.paths().collect() }
+    }
+
     /// The files that the commit changes.
     pub(super) fn paths(&self) -> impl Iterator<Item = &RepoPath> {
         self.changes.iter().map(|change| &change.path)
@@ -144,7 +150,8 @@ impl Draft {
     }
 
     /// Runs the hook that may object to files or reformat them. One that fails after changing files, as formatters
-    /// do, is run once more on what it made of them.
+    /// do, is run once more on what it made of them. One that fails after the branch moved may have judged by a commit
+    /// that this draft was not based on, as mala's own does, and is run again on top of it.
     pub(super) fn run_pre_commit(&mut self, hooks: &dyn HookRunner) -> Result<(), CommitError> {
         if !hook::exists(&self.repo, PRE_COMMIT)? {
             return hook::ask(hooks, self, PRE_COMMIT, &[]);
@@ -152,14 +159,27 @@ impl Draft {
         let folder = self.folder().join("before-hook");
         let backup =
             Backup::take(self.repo.root(), &self.chosen, &folder).map_err(CommitError::io(folder))?;
-        let first = hook::ask(hooks, self, PRE_COMMIT, &[]);
-        let changed = backup.changed().map_err(CommitError::io(self.repo.root()))?;
         self.backup = Some(backup);
-        if first.is_ok() || changed.is_empty() {
-            return first;
+        let mut was_formatted = false;
+        for _ in 0..TRIES {
+            let Err(refusal) = hook::ask(hooks, self, PRE_COMMIT, &[]) else { return Ok(()) };
+            let has_moved = self.repo.head()? != self.head;
+            let is_formatted = !was_formatted && self.is_changed_by_hook()?;
+            if !has_moved && !is_formatted {
+                return Err(refusal);
+            }
+            if has_moved {
+                land::follow(&self.repo.clone(), self)?;
+            }
+            was_formatted |= is_formatted;
+            self.add_chosen()?;
         }
-        self.add_chosen()?;
-        hook::ask(hooks, self, PRE_COMMIT, &[])
+        Err(CommitError::Restless(TRIES))
+    }
+
+    fn is_changed_by_hook(&self) -> Result<bool, CommitError> {
+        let changed = self.backup.as_ref().map_or(Ok(Vec::new()), Backup::changed);
+        changed.map(|files| !files.is_empty()).map_err(CommitError::io(self.repo.root()))
     }
 
     /// Gives files that hooks changed their bytes back.

@@ -30,6 +30,50 @@ fn a_branch_that_moved_meanwhile_is_followed() {
     assert_eq!(w.git(&["status", "--porcelain"]), "");
 }
 
+/// As mala's own hook does: whatever differs from the last commit as it is now must be `A`'s.
+const ONLY_OWN: &str =
+    "test \"$(git diff-index --cached --name-only HEAD)\" = a.txt || { echo not yours; exit 1; }";
+
+#[test]
+fn a_hook_that_judges_by_a_commit_that_came_meanwhile_is_asked_again() {
+    let w = World::new();
+    w.write("a.txt", "mine\n");
+    let overtake = "n=$(cat ../count 2>/dev/null || echo 0); test $n -ge 3 || (echo $((n+1)) > ../count; \
+        unset GIT_INDEX_FILE; echo $n > b.txt; git -c core.hooksPath=/dev/null commit -q -m overtaking b.txt)";
+    w.hook("pre-commit", &format!("{overtake}; {ONLY_OWN}"));
+    try_commit(&w, &Locks::new(&[("A", "a.txt")]), Selection::Owned).unwrap();
+    assert_eq!(files_of(&w, "HEAD"), ["M a.txt"]);
+    assert_eq!(w.git(&["show", "HEAD:b.txt"]), "2", "the other commits are not undone");
+    assert_eq!(w.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_hook_that_refuses_is_obeyed_though_somebody_committed_meanwhile() {
+    let w = World::new();
+    w.write("a.txt", "mine\n");
+    let overtake = "test -e ../once || (touch ../once; unset GIT_INDEX_FILE; echo theirs > b.txt; \
+        git -c core.hooksPath=/dev/null commit -q -m overtaking b.txt)";
+    w.hook("pre-commit", &format!("{overtake}; echo formatted > a.txt; echo no; exit 1"));
+    let error = try_commit(&w, &Locks::new(&[("A", "a.txt")]), Selection::Owned).unwrap_err().to_string();
+    assert!(error.starts_with("the hook `pre-commit` refused the commit"), "{error}");
+    assert_eq!(w.git(&["log", "--format=%s"]), "overtaking\nfirst");
+    assert_eq!(w.read("a.txt"), "mine\n");
+}
+
+#[test]
+fn a_file_that_somebody_committed_while_a_hook_refused_is_not_overwritten() {
+    let w = World::new();
+    w.write("a.txt", "mine\n");
+    let overtake = "unset GIT_INDEX_FILE; blob=$(echo theirs | git hash-object -w --stdin); \
+        git read-tree --index-output=../i HEAD; export GIT_INDEX_FILE=$(cd ..; pwd)/i; \
+        git update-index --cacheinfo 100644,$blob,a.txt; \
+        git update-ref HEAD $(git commit-tree -p HEAD -m overtaking $(git write-tree))";
+    w.hook("pre-commit", &format!("{overtake}; exit 1"));
+    let error = try_commit(&w, &Locks::new(&[("A", "a.txt")]), Selection::Owned).unwrap_err().to_string();
+    assert!(error.starts_with("somebody else committed `a.txt` meanwhile, in "), "{error}");
+    assert_eq!(w.read("a.txt"), "mine\n");
+}
+
 #[test]
 fn somebody_who_committed_the_same_file_meanwhile_is_not_overwritten() {
     let w = World::new();
