@@ -12,6 +12,7 @@ use mala_store::process::{self, ProcessTable};
 use mala_store::{EventKind, Party};
 use serde_json::{Value, json};
 
+use super::gate;
 use super::lock::{self, hand_on::HandedOn};
 use super::whoami::Identity;
 use crate::claim;
@@ -75,6 +76,7 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         who: who.clone(),
         selection: selection(args, context, &scope)?,
         message: message(args, context)?,
+        foreign: gate::rules(&context.settings(&scope, Vec::new())?)?.foreign,
         owner: process::current(),
     };
     let made = commit::commit(&repo, &*ownership, &GitHooks, &request)?;

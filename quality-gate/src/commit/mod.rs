@@ -35,6 +35,7 @@ pub use self::undo::undo;
 
 use self::stage::Draft;
 use crate::evidence::{EvidenceId, EvidenceLog, Who};
+use crate::rules::{Foreign, Subject};
 use crate::{Oid, Ownership, Repo, RepoPath};
 
 /// What to commit, and as whom.
@@ -43,6 +44,8 @@ pub struct Request {
     pub who: Who,
     pub selection: Selection,
     pub message: String,
+    /// Whether records that saw others' changes are about this commit.
+    pub foreign: Foreign,
     /// The process that is committing.
     pub owner: Owner,
 }
@@ -106,7 +109,17 @@ fn make(
     draft.settle(ownership, agent)?;
     let fences = select::fences(repo, ownership, agent, draft.paths())?;
     // A log that cannot be read proves nothing; that is the gate's to say.
-    let evidence = proof::of(&EvidenceLog::of(repo.scope()), agent, draft.changes()).unwrap_or_default();
+    let subject = Subject {
+        repo,
+        ownership,
+        commit: None,
+        tree: &draft.tree()?,
+        base: draft.head().at(),
+        changes: draft.changes(),
+        claimed_at: None,
+    };
+    let log = EvidenceLog::of(repo.scope());
+    let evidence = proof::of(&log, agent, subject, request.foreign).unwrap_or_default();
     let trailers = message::trailers(&request.who, &evidence, &fences);
     let text = message::compose(repo, &request.message, &trailers, draft.folder())?;
     let text = message::run_hooks(repo, &text, draft, hooks)?;

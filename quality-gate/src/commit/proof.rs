@@ -5,40 +5,34 @@
 use std::ops::ControlFlow;
 
 use mala_core::AgentId;
-use mala_logs::chain::ChainError;
 
 use crate::evidence::{Evidence, EvidenceId, EvidenceLog, Of};
-use crate::git::{Content, FileChange};
+use crate::rules::{Committed, Fit, Foreign, GateError, Subject};
 
 /// How many of the agent's last records are looked at.
 const LOOK_BACK: usize = 200;
 
-/// The newest fitting record of each command, oldest first.
+/// The newest fitting record of each command, if that has passed, oldest first.
 pub(super) fn of(
     log: &EvidenceLog,
     agent: &AgentId,
-    changes: &[FileChange],
-) -> Result<Vec<EvidenceId>, ChainError> {
+    subject: Subject<'_>,
+    foreign: Foreign,
+) -> Result<Vec<EvidenceId>, GateError> {
+    let mut committed = Committed::new(subject);
     let mut seen = 0;
     let mut found: Vec<Evidence> = Vec::new();
-    log.search(Of::Agent(agent), |evidence| {
-        let is_known = found.iter().any(|known| known.argv == evidence.argv);
-        if !is_known && evidence.has_passed() && saw(&evidence, changes) {
-            found.push(evidence);
+    log.sift(Of::Agent(agent), |sighting| {
+        let is_known = found.iter().any(|known| known.argv == sighting.head.argv);
+        if !is_known && committed.can_fit(sighting)? {
+            let evidence = sighting.evidence()?;
+            if matches!(committed.compare(&evidence, foreign)?, Fit::Fits { .. }) {
+                found.push(evidence);
+            }
         }
         seen += 1;
-        if seen == LOOK_BACK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        Ok::<_, GateError>(if seen == LOOK_BACK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    Ok(found.into_iter().rev().map(|evidence| evidence.id).collect())
-}
-
-/// True if the command ran on every change as it is committed, and none of them moved meanwhile.
-fn saw(evidence: &Evidence, changes: &[FileChange]) -> bool {
-    changes.iter().all(|change| {
-        let committed = match &change.after {
-            Some(entry) => Content::Object(entry.oid.clone()),
-            None => Content::Absent,
-        };
-        evidence.files.get(&change.path) == Some(&committed) && !evidence.after.contains_key(&change.path)
-    })
+    let passed = found.into_iter().rev().filter(Evidence::has_passed);
+    Ok(passed.map(|evidence| evidence.id).collect())
 }

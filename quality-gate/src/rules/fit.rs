@@ -2,20 +2,22 @@
 //!
 //! A record knows the commit it began on and every file that differed from it, so the content of any file at that time is
 //! known. Three kinds of files are compared with the commit: those the commit changes, the agent's own other changes, and
-//! everybody else's.
+//! everybody else's. What the agent itself changed must have been tested as it is in the commit's tree, committed here,
+//! earlier or not at all; only others' files may have been different.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use mala_core::Timestamp;
 use memchr::memmem::Finder;
 
-use super::Foreign;
+use super::{Foreign, GateError};
 use crate::evidence::Sighting;
-use crate::git::{Commit, Content, FileChange};
-use crate::{Evidence, GitError, Oid, Repo, RepoPath};
+use crate::git::{Content, FileChange};
+use crate::{Evidence, GitError, Oid, Ownership, Repo, RepoPath};
 
 /// How a record relates to a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(crate) enum Fit {
     /// It ran on what was committed. Others' files that were different are named.
     Fits { foreign: Vec<RepoPath> },
     /// A committed file held something else.
@@ -28,43 +30,45 @@ pub(super) enum Fit {
     Foreign(RepoPath),
 }
 
+/// What is compared with records: a commit, or one in the making.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) repo: &'a Repo,
+    pub(crate) ownership: &'a dyn Ownership,
+    /// Nothing as long as it is in the making.
+    pub(crate) commit: Option<&'a Oid>,
+    pub(crate) tree: &'a Oid,
+    /// The commit it was made on; the first one has none.
+    pub(crate) base: Option<&'a Oid>,
+    pub(crate) changes: &'a [FileChange],
+    pub(crate) claimed_at: Option<Timestamp>,
+}
+
 /// A commit, ready to be compared with many records.
-#[derive(Debug)]
-pub(super) struct Committed<'a> {
-    repo: &'a Repo,
-    commit: &'a Commit,
+pub(crate) struct Committed<'a> {
+    subject: Subject<'a>,
     changes: BTreeMap<&'a RepoPath, Content>,
     /// How a record says that it ran on each of the changes, in the same order.
     written: Vec<Finder<'static>>,
-    /// The last commit of the branch, which may hold what was committed later.
-    tip: Option<Oid>,
     /// What other commits hold at the changed paths.
     known: HashMap<Oid, BTreeMap<RepoPath, Oid>>,
 }
 
 impl<'a> Committed<'a> {
-    pub(super) fn new(
-        repo: &'a Repo,
-        commit: &'a Commit,
-        changes: &'a [FileChange],
-        head: Option<Oid>,
-    ) -> Result<Self, GitError> {
+    pub(crate) fn new(subject: Subject<'a>) -> Self {
         let content = |change: &'a FileChange| match &change.after {
             Some(entry) => Content::Object(entry.oid.clone()),
             None => Content::Absent,
         };
-        let changes: BTreeMap<_, _> = changes.iter().map(|change| (&change.path, content(change))).collect();
+        let changes = subject.changes.iter().map(|change| (&change.path, content(change)));
+        let changes: BTreeMap<_, _> = changes.collect();
         let written = changes.iter().map(|(path, content)| Finder::new(&member(path, content)).into_owned());
         let written = written.collect();
-        let tip = match head {
-            Some(head) if head != commit.id && repo.is_ancestor(&commit.id, &head)? => Some(head),
-            _ => None,
-        };
-        Ok(Self { repo, commit, changes, written, tip, known: HashMap::new() })
+        Self { subject, changes, written, known: HashMap::new() }
     }
 
     /// False if the record certainly does not fit, as its bytes say without being decoded.
-    pub(super) fn can_fit(&mut self, sighting: &Sighting<'_>) -> Result<bool, GitError> {
+    pub(crate) fn can_fit(&mut self, sighting: &Sighting<'_>) -> Result<bool, GitError> {
         let Some(mut rest) = sighting.files() else { return Ok(true) };
         let head = sighting.head.commit.as_ref();
         self.learn(head)?;
@@ -79,7 +83,7 @@ impl<'a> Committed<'a> {
         Ok(true)
     }
 
-    pub(super) fn compare(&mut self, evidence: &Evidence, foreign: Foreign) -> Result<Fit, GitError> {
+    pub(crate) fn compare(&mut self, evidence: &Evidence, foreign: Foreign) -> Result<Fit, GateError> {
         self.learn(evidence.head.as_ref())?;
         for (path, committed) in &self.changes {
             if evidence.after.contains_key(path) {
@@ -89,7 +93,29 @@ impl<'a> Committed<'a> {
                 return Ok(Fit::Differs((*path).clone()));
             }
         }
-        self.compare_rest(evidence, foreign)
+        match self.own_commits(evidence)? {
+            Some(unfit) => Ok(unfit),
+            None => Ok(self.compare_rest(evidence, foreign)?),
+        }
+    }
+
+    /// What the agent itself committed between the commit that was tested and this one, either way.
+    fn own_commits(&self, evidence: &Evidence) -> Result<Option<Fit>, GateError> {
+        let Subject { repo, ownership, commit, tree, base, claimed_at, .. } = self.subject;
+        let is_other = |head: &&Oid| Some(*head) != commit && Some(*head) != base;
+        let Some(head) = evidence.head.as_ref().filter(is_other) else { return Ok(None) };
+        let was_later = commit.map_or(Ok(false), |commit| repo.is_ancestor(commit, head))?;
+        // After the test it can have changed only what it held since then.
+        let since = if was_later { claimed_at } else { Some(evidence.started_at) };
+        for FileChange { path, .. } in repo.changes_between(head, tree)? {
+            if !self.changes.contains_key(&path)
+                && !evidence.files.contains_key(&path)
+                && ownership.owned(&evidence.agent, &repo.key(&path), since)?.is_some()
+            {
+                return Ok(Some(if was_later { Fit::Leftover(path) } else { Fit::Differs(path) }));
+            }
+        }
+        Ok(None)
     }
 
     /// The files that the commit does not touch.
@@ -97,18 +123,11 @@ impl<'a> Committed<'a> {
         let is_rest = |path: &&RepoPath| !self.changes.contains_key(*path);
         let touched: BTreeSet<&RepoPath> =
             evidence.files.keys().chain(evidence.after.keys()).filter(is_rest).collect();
-        let committed = self.repo.entries_in(&self.commit.id, touched.iter().copied())?;
-        let later = match &self.tip {
-            Some(tip) => self.repo.entries_in(tip, touched.iter().copied())?,
-            None => BTreeMap::new(),
-        };
+        let committed = self.subject.repo.entries_in(self.subject.tree, touched.iter().copied())?;
         let mut named = Vec::new();
         for path in touched {
             let in_commit = object(committed.get(path));
-            let is_committed = |content: &Content| {
-                *content == in_commit || (self.tip.is_some() && *content == object(later.get(path)))
-            };
-            let was_same = evidence.files.get(path).is_none_or(is_committed);
+            let was_same = evidence.files.get(path).is_none_or(|content| *content == in_commit);
             let was_changed = evidence.after.contains_key(path);
             match (was_same, was_changed, evidence.is_foreign(path)) {
                 (false, _, true) | (true, true, true) => named.push(path.clone()),
@@ -134,7 +153,7 @@ impl<'a> Committed<'a> {
         }
         // What others committed in between counts as well: the whole tree must be the tested one.
         let Some(head) = &evidence.head else { return Ok(Fit::Fits { foreign: Vec::new() }) };
-        let moved = self.repo.changes_between(head, &self.commit.id)?;
+        let moved = self.subject.repo.changes_between(head, self.subject.tree)?;
         let untested = moved.into_iter().find(|change| {
             !self.changes.contains_key(&change.path) && !evidence.files.contains_key(&change.path)
         });
@@ -158,7 +177,7 @@ impl<'a> Committed<'a> {
         if let Some(head) = head
             && !self.known.contains_key(head)
         {
-            let entries = self.repo.entries_in(head, self.changes.keys().copied())?;
+            let entries = self.subject.repo.entries_in(head, self.changes.keys().copied())?;
             self.known.insert(head.clone(), entries);
         }
         Ok(())

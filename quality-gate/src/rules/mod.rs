@@ -22,7 +22,7 @@ use thiserror::Error;
 pub use self::outcome::{Kind as OutcomeKind, MARKER, Outcome};
 pub use self::token::{IssuePattern, IssuePatternError};
 
-use self::fit::Committed;
+pub(crate) use self::fit::{Committed, Fit, Subject};
 use crate::evidence::EvidenceLog;
 use crate::git::{Commit, FileChange};
 use crate::verdict::{Check, Verdict, list};
@@ -203,7 +203,15 @@ impl Judge<'_> {
                 ),
             )),
             None => {
-                let committed = Committed::new(self.repo, commit, &changes, head)?;
+                let committed = Committed::new(Subject {
+                    repo: self.repo,
+                    ownership: self.ownership,
+                    commit: Some(&commit.id),
+                    tree: &commit.id,
+                    base: commit.parents.first(),
+                    changes: &changes,
+                    claimed_at: self.candidate.claimed_at,
+                });
                 checks.extend(required::check(self, committed, verified)?);
             }
         }

@@ -13,7 +13,7 @@ use super::fit::{Committed, Fit};
 use super::{Candidate, GateError, Judge, Records, Rules};
 use crate::evidence::{Of, Sighting, Strength};
 use crate::verdict::{Check, list};
-use crate::{Evidence, EvidenceId, GitError, Repo, RepoPath, serial};
+use crate::{Evidence, EvidenceId, Repo, RepoPath, serial};
 
 const NAME: &str = "command";
 
@@ -156,7 +156,7 @@ impl Search<'_> {
         })
     }
 
-    fn judge(&mut self, at: usize, evidence: &Evidence) -> Result<(), GitError> {
+    fn judge(&mut self, at: usize, evidence: &Evidence) -> Result<(), GateError> {
         let case = &mut self.cases[at];
         let root = self.repo.root();
         let Some(lacking) = command::judge(case.pattern, evidence, root, self.rules.breadth) else {

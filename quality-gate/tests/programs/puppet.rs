@@ -13,6 +13,7 @@ use std::process;
 use mala_core::{AgentId, Fence, Key, Owner, Scope, Timestamp};
 use mala_gate::commit::{GitHooks, Request, Selection, commit};
 use mala_gate::evidence::Who;
+use mala_gate::rules::Foreign;
 use mala_gate::runner::{Task, Tee, run};
 use mala_gate::snapshot::Snapshot;
 use mala_gate::{Holder, Ownership, OwnershipError, Repo, RepoPath};
@@ -66,6 +67,7 @@ fn commit_paths(root: &Path, message: &str, paths: &[&str]) -> Result<(), Box<dy
         who: Who { agent: AgentId::new("A")?, issue: None, run: None },
         selection: Selection::Paths(paths.iter().map(|path| RepoPath::from_bytes(*path)).collect()),
         message: message.to_owned(),
+        foreign: Foreign::Named,
         owner: owner(),
     };
     commit(&repo, &All, &GitHooks, &request)?;

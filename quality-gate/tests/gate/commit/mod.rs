@@ -9,6 +9,7 @@ use std::os::unix::fs::symlink;
 use mala_core::{IssueId, Owner, RunId};
 use mala_gate::commit::{CommitError, Committed, GitHooks, Request, Selection, commit};
 use mala_gate::evidence::{Recording, Who};
+use mala_gate::rules::Foreign;
 
 use crate::evidence::{ended, launch, record, who};
 use crate::world::{Locks, World, agent, path};
@@ -26,6 +27,7 @@ pub(crate) fn request(message: &str, selection: Selection) -> Request {
         },
         selection,
         message: message.into(),
+        foreign: Foreign::Named,
         owner: owner(1),
     }
 }

@@ -234,10 +234,78 @@ fn a_test_that_passed_thanks_to_an_uncommitted_file_proves_nothing() {
         detail.starts_with("when `pytest` ran, `helper.txt` was changed too, and it is not in the commit"),
         "{detail}"
     );
-    // Committed a little later, it is all there.
+    // Committed a little later it is all there, but not in this commit.
     d.w.git(&["add", "helper.txt"]);
     d.w.git(&["commit", "-qm", "bd-proj-1: the helper"]);
+    assert_eq!(d.fails("command"), detail);
+    d.candidate.commit = Some(d.w.head());
     d.passes();
+}
+
+#[test]
+fn a_test_after_a_later_commit_of_ones_own_says_nothing_about_the_earlier_one() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "needs helper\n");
+    d.edit("A", "helper.txt", "help\n");
+    d.git_commit(&["commit", "-qm", "bd-proj-1: without the helper", "a.txt"]);
+    d.w.git(&["add", "helper.txt"]);
+    d.w.git(&["commit", "-qm", "bd-proj-2: the helper"]);
+    d.run("A", "pytest", 0);
+    let detail = d.fails("command");
+    assert!(
+        detail.starts_with("when `pytest` ran, `helper.txt` was changed too, and it is not in the commit"),
+        "{detail}"
+    );
+    // Of others it may be: a test sees whatever they commit.
+    d.edit("A", "a.txt", "good\n");
+    d.commit();
+    d.edit("B", "b.txt", "by B\n");
+    d.commit_as("B", "bd-other-1: b");
+    d.run("A", "pytest", 0);
+    d.passes();
+}
+
+#[test]
+fn what_the_agent_itself_committed_after_the_test_is_untested() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "pytest", 0);
+    d.edit("A", "b.txt", "bad\n");
+    d.w.git(&["commit", "-qm", "bd-proj-2: b", "b.txt"]);
+    d.commit();
+    assert!(d.fails("command").starts_with("`b.txt` was committed with other content than `pytest` ran on"));
+    d.run("A", "pytest", 0);
+    d.passes();
+}
+
+#[test]
+fn strictly_what_others_committed_later_was_not_there_either() {
+    let mut d = Desk::new();
+    d.rules.foreign = Foreign::Refused;
+    d.edit("A", "a.txt", "good\n");
+    d.edit("B", "b.txt", "by B\n");
+    d.run("A", "pytest", 0);
+    d.commit();
+    d.commit_as("B", "bd-other-1: b");
+    assert!(!d.check().is_pass());
+}
+
+#[test]
+fn a_commit_names_as_evidence_what_the_gate_accepts() {
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "needs helper\n");
+    d.edit("A", "helper.txt", "help\n");
+    d.edit("B", "b.txt", "by B\n");
+    d.run("A", "pytest", 0);
+    assert_eq!(d.commit_of(&["a.txt"]), [], "the helper is left out");
+    let whole = d.run("A", "pytest", 0).id;
+    assert_eq!(d.commit_of(&["helper.txt"]), [whole], "others' changes are only named");
+    d.passes();
+    d.rules.foreign = Foreign::Refused;
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "pytest", 0);
+    assert_eq!(d.commit_of(&["a.txt"]), [], "strictly they do not count");
+    assert!(!d.check().is_pass());
 }
 
 #[test]

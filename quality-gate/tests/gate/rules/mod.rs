@@ -5,12 +5,12 @@ mod evidence;
 mod outcomes;
 
 use mala_core::{CommandPattern, IssueId, Timestamp};
-use mala_gate::commit::{GitHooks, Request, Selection, commit};
+use mala_gate::commit::{Committed, GitHooks, Request, Selection, commit};
 use mala_gate::evidence::{EvidenceLog, Launch, Place, Recording, Who};
 use mala_gate::verdict::{Check, Status};
 use mala_gate::{Candidate, Evidence, EvidenceId, Oid, Records, Rules, Verdict, check};
 
-use crate::commit::owner;
+use crate::commit::{owner, paths};
 use crate::evidence::ended;
 use crate::world::{Locks, World, agent};
 
@@ -78,13 +78,25 @@ impl Desk {
     }
 
     pub(crate) fn commit_as(&self, name: &str, message: &str) -> Oid {
+        self.commit_selection(name, message, Selection::Owned).id
+    }
+
+    fn commit_selection(&self, name: &str, message: &str, selection: Selection) -> Committed {
         let request = Request {
             who: Who { agent: agent(name), issue: None, run: None },
-            selection: Selection::Owned,
+            selection,
             message: message.into(),
+            foreign: self.rules.foreign,
             owner: owner(1),
         };
-        commit(&self.w.repo(), &self.locks, &GitHooks, &request).unwrap().id
+        commit(&self.w.repo(), &self.locks, &GitHooks, &request).unwrap()
+    }
+
+    /// Commits these files of `A`, and says what the commit names as its evidence.
+    pub(crate) fn commit_of(&mut self, files: &[&str]) -> Vec<EvidenceId> {
+        let made = self.commit_selection("A", "bd-proj-1: change", paths(files));
+        self.candidate.commit = Some(made.id);
+        made.evidence
     }
 
     pub(crate) fn commit(&mut self) {
