@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +13,7 @@ use mala_core::{
     CommandPattern, Conflict, Life, Lock, LockName, Mode, Owner, Scope, Target, Timestamp, Want,
 };
 use mala_gate::Repo;
+use mala_gate::evidence::output::sha256;
 use mala_gate::evidence::{Ended, Launch, Place, Recording, Who};
 use mala_gate::snapshot::FoundSnapshot;
 use mala_logs::secrets::mask_args;
@@ -24,7 +23,6 @@ use mala_sandbox::{Capture, Exit, Held, Hold, Ruling, Start};
 use mala_store::process::{self, Process, ProcessTable};
 use mala_store::{Cause, EventKind, Outcome, Party, Request, Store, StoreError, Wait};
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use crate::ownership::StoreOwnership;
 use crate::ui::{plain, span};
@@ -360,7 +358,7 @@ impl Turn {
             output_sha256: match self.capture.take() {
                 Some(capture) => {
                     capture.finish()?;
-                    Some(sha256(recording.output()?)?)
+                    Some(sha256(&recording.output()?)?)
                 }
                 None => None,
             },
@@ -417,22 +415,6 @@ impl Hold for Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.running.remove(&self.request.party.owner);
-    }
-}
-
-/// The hash of a file, in hexadecimal digits.
-fn sha256(mut file: File) -> io::Result<String> {
-    file.rewind()?;
-    let mut reader = io::BufReader::new(file);
-    let mut hash = Sha256::new();
-    loop {
-        let bytes = io::BufRead::fill_buf(&mut reader)?;
-        if bytes.is_empty() {
-            return Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect());
-        }
-        let count = bytes.len();
-        hash.update(bytes);
-        io::BufRead::consume(&mut reader, count);
     }
 }
 

@@ -5,6 +5,7 @@
 //! agents cannot write. The gate compares records with commits; nobody's word counts.
 
 mod log;
+pub mod output;
 mod record;
 mod recording;
 pub mod retention;

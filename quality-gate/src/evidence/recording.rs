@@ -15,8 +15,8 @@ use mala_logs::secrets::mask_args;
 use thiserror::Error;
 
 use super::log::EvidenceLog;
+use super::output::{file_of, folder_of};
 use super::record::{Evidence, EvidenceId, Strength, Who};
-use super::retention::outputs;
 use crate::git::Content;
 use crate::{GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
 
@@ -89,7 +89,7 @@ struct Scene {
 impl Recording {
     /// To be called right before the command starts. `repo` is the checkout that it will see.
     pub fn begin(repo: &Repo, who: Who, launch: Launch) -> Result<Self, EvidenceError> {
-        let (id, output_log, output) = reserve_output(&outputs(repo.scope()))?;
+        let (id, output_log, output) = reserve_output(&folder_of(repo.scope()))?;
         let started_at = Timestamp::now();
         let start = Scene::of(repo)?;
         let repo = repo.clone();
@@ -258,7 +258,7 @@ fn reserve_output(folder: &Path) -> Result<(EvidenceId, PathBuf, File), Evidence
     fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
     loop {
         let id = EvidenceId::random();
-        let path = folder.join(format!("{id}.log"));
+        let path = file_of(folder, &id);
         match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
             Ok(file) => return Ok((id, path, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

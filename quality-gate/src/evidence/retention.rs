@@ -10,7 +10,8 @@ use mala_core::{Scope, Timestamp};
 use mala_logs::chain::{ChainWriter, forgettable, verify};
 
 use super::EvidenceError;
-use super::log::{EvidenceLog, folder};
+use super::log::EvidenceLog;
+use super::output::{self, failed};
 
 /// What lies here and was last written to before `before`. Changes nothing.
 pub fn old(scope: &Scope, before: Timestamp) -> Result<Vec<PathBuf>, EvidenceError> {
@@ -19,14 +20,14 @@ pub fn old(scope: &Scope, before: Timestamp) -> Result<Vec<PathBuf>, EvidenceErr
     for log in logs(scope) {
         found.extend(forgettable(&log, before)?);
     }
-    found.extend(old_outputs(&outputs(scope), before)?);
+    found.extend(old_outputs(&output::folder_of(scope), before)?);
     Ok(found)
 }
 
 /// Removes what is [`old`], and says what that was. Nothing of a broken log is removed: it would not be seen any more that
 /// it was.
-pub fn forget(scope: &Scope, before: Timestamp) -> Result<Vec<PathBuf>, EvidenceError> {
-    let before = system_time(before);
+pub fn forget(scope: &Scope, kept_since: Timestamp) -> Result<Vec<PathBuf>, EvidenceError> {
+    let before = system_time(kept_since);
     let mut gone = Vec::new();
     for log in logs(scope) {
         if !forgettable(&log, before)?.is_empty() {
@@ -34,7 +35,11 @@ pub fn forget(scope: &Scope, before: Timestamp) -> Result<Vec<PathBuf>, Evidence
             gone.extend(ChainWriter::open(&log)?.forget(before)?);
         }
     }
-    for output in old_outputs(&outputs(scope), before)? {
+    let old_outputs = old_outputs(&output::folder_of(scope), before)?;
+    if !old_outputs.is_empty() {
+        output::keep_since(scope, kept_since)?;
+    }
+    for output in old_outputs {
         fs::remove_file(&output).map_err(failed(&output))?;
         gone.push(output);
     }
@@ -46,11 +51,6 @@ fn logs(scope: &Scope) -> impl Iterator<Item = PathBuf> {
     let evidence = EvidenceLog::of(scope).path().to_owned();
     let reruns = evidence.with_file_name("reruns.jsonl");
     [evidence, reruns].into_iter().filter(|log| log.with_extension("head").exists())
-}
-
-/// Where the outputs of all commands are saved.
-pub(super) fn outputs(scope: &Scope) -> PathBuf {
-    folder(scope).join("output")
 }
 
 fn old_outputs(folder: &Path, before: SystemTime) -> Result<Vec<PathBuf>, EvidenceError> {
@@ -69,11 +69,6 @@ fn old_outputs(folder: &Path, before: SystemTime) -> Result<Vec<PathBuf>, Eviden
     }
     found.sort();
     Ok(found)
-}
-
-fn failed(path: &Path) -> impl FnOnce(io::Error) -> EvidenceError {
-    let path = path.to_owned();
-    move |source| EvidenceError::Output { path, source }
 }
 
 fn system_time(time: Timestamp) -> SystemTime {

@@ -169,6 +169,30 @@ fn every_way_to_damage_the_log_is_found_at_its_first_line_and_proves_nothing() {
 }
 
 #[test]
+fn an_output_that_was_changed_or_removed_is_found_and_not_shown() {
+    let world = world();
+    let test = ["test", "--agent", "ann", "--json", "--", "check-all"];
+    let record = with_path(&world, &mut mala(&world, test)).json();
+    agent(&world, "bob", "bd-1", "check-all -v");
+    let (id, output) = (record["id"].as_str().unwrap(), record["output_log"].as_str().unwrap());
+    assert_eq!(verify(&world).json()["intact"], true);
+    fs::write(output, "3 passed\n").unwrap();
+    let found = |words: &str| {
+        let verified = verify(&world);
+        let body = verified.json();
+        assert_eq!((verified.code, &body["intact"], &body["file"]), (1, &json!(false), &json!(output)));
+        let shown: Answer = mala(&world, ["logs", "show", id, "--output"]).output().unwrap().into();
+        assert_eq!((shown.code, shown.out.as_str()), (1, ""), "{shown:?}");
+        for text in [body["why"].as_str().unwrap(), &verified.err, &shown.err] {
+            assert!(text.contains(id) && text.contains(words), "{text}");
+        }
+    };
+    found("is not what the command printed");
+    fs::remove_file(output).unwrap();
+    found("is gone, and `mala clean` has not removed it");
+}
+
+#[test]
 fn secrets_in_arguments_and_environment_are_in_no_log() {
     let world = world();
     let script = format!(
@@ -259,6 +283,7 @@ fn old_and_new(world: &mala_tests::World) -> [PathBuf; 2] {
     let mut record = with_path(world, &mut mala(world, test)).json();
     let output = PathBuf::from(record["output_log"].as_str().unwrap());
     record["id"] = json!("ev-new");
+    record["started_at"] = json!("2020-01-01T00:00:00.000Z");
     let log = world.root().join(".git/mala/evidence/evidence.jsonl");
     ChainWriter::open_with(&log, 1).unwrap().append(&record).unwrap();
     let old = [log.with_file_name("evidence.0001.jsonl"), output];

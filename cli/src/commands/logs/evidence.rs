@@ -1,17 +1,22 @@
 //! Records of test runs, as `mala logs` shows them.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use mala_core::{AgentId, Scope, Timestamp};
 use mala_gate::evidence::Of;
+use mala_gate::evidence::output::{self, Output};
 use mala_gate::{Evidence, EvidenceLog};
 use mala_logs::chain::{ChainError, Verified, verify};
 
 use crate::error::CliError;
 use crate::ui::{DIM, GREEN, RED, plain, span};
+
+/// What a damaged output means.
+pub(super) const IF_DAMAGED: &str =
+    "the record is as it was written, and counts; only what the command printed is not known any more";
 
 /// What ids of records begin with.
 const PREFIX: &str = "ev-";
@@ -129,21 +134,20 @@ fn owned(record: &Evidence, path: &mala_gate::RepoPath) -> String {
 }
 
 /// What the command printed.
-pub(super) fn output(record: &Evidence) -> Result<Vec<u8>, CliError> {
-    let Some(path) = &record.output_log else {
-        return Err(CliError::refused(format!(
+pub(super) fn output(scope: &Scope, record: &Evidence) -> Result<File, CliError> {
+    match output::output(scope, record).map_err(CliError::failed)? {
+        Output::Whole(file) => Ok(file),
+        Output::NotSaved => Err(CliError::refused(format!(
             "the output of `{}` was not saved: it went to a terminal or another device",
             record.id
         ))
-        .hint(format!("the rest of the record: mala logs show {}", record.id)));
-    };
-    fs::read(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            CliError::refused(format!("the output of `{}` is not kept any more", record.id))
-                .hint("`mala clean` removes what is older than `logs.keep` in the settings")
+        .hint(format!("the rest of the record: mala logs show {}", record.id))),
+        Output::Forgotten => {
+            Err(CliError::refused(format!("the output of `{}` is not kept any more", record.id))
+                .hint("`mala clean` removes what is older than `logs.keep` in the settings"))
         }
-        _ => CliError::failed(format!("cannot read `{}`: {error}", plain(path))),
-    })
+        Output::Damaged(damage) => Err(CliError::refused(damage).hint(IF_DAMAGED)),
+    }
 }
 
 /// A log that was checked.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use mala_core::{AgentId, Scope};
+use mala_gate::evidence::output;
 use mala_logs::chain::{ChainError, Verified};
 use mala_store::{Event, EventFilter, EventKind, Store};
 use serde_json::{Value, json};
@@ -78,7 +79,7 @@ pub(crate) struct ShowArgs {
 /// Check that nobody has changed the evidence or the logs of runs
 ///
 /// Every line of these logs holds a hash of the one before. The first line that was changed, removed, inserted or cut off is
-/// named.
+/// named, and so is every saved output that is not what its record says.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   mala logs verify")]
@@ -192,9 +193,9 @@ fn cmd_show(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
     let scope = context.scope()?;
     if let Some(record) = evidence::find(&scope, &args.id)? {
         if args.output {
-            let bytes = evidence::output(&record)?;
+            let mut output = evidence::output(&scope, &record)?;
             let mut out = context.ui.out();
-            out.write_all(&bytes)?;
+            io::copy(&mut output, &mut out)?;
             return Ok(out.flush()?);
         }
         return context.ui.answer(&json!({ "evidence": record }), |out| evidence::write_whole(out, &record));
@@ -293,6 +294,14 @@ fn cmd_verify(context: &Context) -> Result<Code, CliError> {
             }
             Err(error) => return Err(CliError::failed(error).hint(checked.remedy)),
         }
+    }
+    let damaged = output::damaged(&scope).map_err(CliError::failed)?;
+    if let Some(first) = damaged.first() {
+        let body = json!({ "intact": false, "file": first.file(), "line": null, "why": first.to_string() });
+        context.ui.answer(&body, |_| Ok(()))?;
+        damaged.iter().for_each(|damage| context.ui.note("broken", RED, &damage.to_string()));
+        context.ui.hint(evidence::IF_DAMAGED);
+        return Ok(Code::from(REFUSED));
     }
     context.ui.answer(&json!({ "intact": true, "lines": lines, "torn": torn, "logs": logs }), |out| {
         let some = |count, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
