@@ -149,7 +149,7 @@ fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code,
         false => None,
     };
     if let Some(snapshot) = &snapshot {
-        command.arg("--snapshot").arg(snapshot.root()).current_dir(snapshot.place(&context.cwd));
+        command.arg("--snapshot").arg(snapshot.root()).current_dir(place(snapshot, context)?);
     }
     if let Some(wait) = &args.wait {
         command.args(["--wait", wait]);
@@ -227,7 +227,7 @@ fn unsupervised(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let span = spans::test(names.first(), &lossy(&args.command)).entered();
     let evidence = if args.isolated {
         let snapshot = snapshot(context, &scope, &who, &StoreOwnership::new(open(&scope)?))?;
-        let place = snapshot.place(&context.cwd);
+        let place = place(&snapshot, context)?;
         run(args, context, &party, Run { repo: snapshot.repo(), place: &place, mutex: None })?
     } else {
         let longest = args.longest()?.unwrap_or(settings.test.wait);
@@ -264,10 +264,21 @@ fn snapshot(
     // What killed tests left behind goes first.
     snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     let made = Snapshot::of_agent(&repo, ownership, &who.agent, &process::current(), &carried);
-    made.map_err(|error| match error {
-        SnapshotError::Unborn | SnapshotError::Carry(CarryError::Outside(_)) => CliError::usage(error),
+    made.map_err(no_snapshot)
+}
+
+/// The folder of the snapshot that stands for the current one.
+fn place(snapshot: &Snapshot, context: &Context) -> Result<PathBuf, CliError> {
+    snapshot.place(&context.cwd).map_err(no_snapshot)
+}
+
+fn no_snapshot(error: SnapshotError) -> CliError {
+    match error {
+        SnapshotError::Unborn
+        | SnapshotError::NoFolder { .. }
+        | SnapshotError::Carry(CarryError::Outside(_)) => CliError::usage(error),
         error => CliError::failed(error),
-    })
+    }
 }
 
 /// The folders that a snapshot gets besides tracked files.

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use mala_core::file::{SETTINGS, read_small_text};
 use mala_core::ports::Liveness;
 use mala_core::scope::ScopeError;
+use mala_core::shell::word;
 use mala_core::{AgentId, Owner, Scope};
 use thiserror::Error;
 
@@ -34,6 +35,11 @@ const ALL_CORES: &[&str] = &["checkout.workers=0"];
 pub enum SnapshotError {
     #[error("there is nothing to make a snapshot of before the first commit: run without `--isolated`")]
     Unborn,
+    #[error(
+        "`{}` is not in the snapshot, which has only folders with committed files or your own: start from another \
+         one, such as: cd {}", .folder.display(), word(&.top.to_string_lossy())
+    )]
+    NoFolder { folder: PathBuf, top: PathBuf },
     #[error(transparent)]
     Carry(#[from] CarryError),
     #[error(transparent)]
@@ -121,11 +127,14 @@ impl Snapshot {
     }
 
     /// The folder that stands for `cwd` of the checkout.
-    pub fn place(&self, cwd: &Path) -> PathBuf {
-        match cwd.strip_prefix(&self.original) {
-            Ok(inside) if self.root().join(inside).is_dir() => self.root().join(inside),
-            _ => self.root().to_owned(),
+    pub fn place(&self, cwd: &Path) -> Result<PathBuf, SnapshotError> {
+        let cwd = fs::canonicalize(cwd).map_err(at(cwd))?;
+        let inside = cwd.strip_prefix(&self.original).unwrap_or(&cwd);
+        let place = self.root().join(inside);
+        if !place.starts_with(self.root()) || !place.is_dir() {
+            return Err(SnapshotError::NoFolder { folder: inside.into(), top: self.original.clone() });
         }
+        Ok(place)
     }
 
     fn take_over(&self, path: &RepoPath) -> Result<(), SnapshotError> {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use mala_core::ports::Liveness;
 use mala_core::{Life, Owner};
 use mala_gate::evidence::{Place, Recording};
-use mala_gate::snapshot::{Carried, How, Snapshot, sweep};
+use mala_gate::snapshot::{Carried, How, Snapshot, SnapshotError, sweep};
 
 use crate::commit::owner;
 use crate::evidence::{ended, launch, who};
@@ -200,9 +200,10 @@ fn two_agents_have_a_snapshot_each_while_the_checkout_is_broken() {
 fn folders_of_the_checkout_have_their_place_in_it() {
     let w = World::new();
     let s = snapshot(&w, &Locks::default(), &[]);
-    assert_eq!(s.place(&w.root.join("src")), s.root().join("src"));
-    assert_eq!(s.place(&w.root), s.root());
-    assert_eq!(s.place(&w.home()), s.root());
+    let place = |cwd: &Path| s.place(cwd).unwrap();
+    assert_eq!(place(&w.root.join("src")), s.root().join("src"));
+    assert_eq!(place(&w.root), s.root());
+    assert!(matches!(s.place(&w.home()), Err(SnapshotError::NoFolder { .. })));
 }
 
 #[test]

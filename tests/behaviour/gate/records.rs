@@ -233,6 +233,20 @@ fn a_run_in_a_snapshot_counts_for_the_folder_it_stands_for_also_in_a_linked_work
 }
 
 #[test]
+fn an_isolated_test_in_a_folder_that_the_snapshot_does_not_have_is_refused() {
+    let world = world();
+    let fresh = world.root().join("fresh");
+    fs::create_dir(&fresh).unwrap();
+    let mut direct = mala(&world, ["test", "--agent", "ann", "--isolated", "--", "check-all"]);
+    let inside = agent(&world, "bob", "bd-1", "cd fresh && mala test --isolated -- check-all");
+    for answer in [with_path(&world, direct.current_dir(&fresh)), inside] {
+        assert!(answer.code == 2 && answer.err.contains("`fresh` is not in the snapshot"), "{answer:?}");
+        assert!(answer.err.contains(&format!("cd {}", world.root().display())), "{answer:?}");
+    }
+    assert!(records(&world).is_empty());
+}
+
+#[test]
 fn what_a_killed_isolated_test_leaves_is_gone_after_the_next_one() {
     let world = world();
     let snapshots = || fs::read_dir(world.scope().work_dir().join("snapshots")).map_or(0, Iterator::count);
