@@ -1,6 +1,7 @@
 //! Test commands take turns, whoever starts them and however they end.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use mala_tests::{World, eventually, write_script};
@@ -295,6 +296,48 @@ fn inside_a_tree_a_test_that_cannot_be_started_is_answered_in_json_too() {
     assert!(answer.err.contains("cannot start `no-such-program`"), "{}", answer.err);
     let after = end(start(&world, "me", &format!("{MALA} test --json -- tester fine")));
     assert_eq!((after.code, after.json()["argv"].clone()), (0, serde_json::json!(["tester", "fine"])));
+}
+
+#[test]
+fn a_killed_mala_takes_all_that_its_test_started_with_it() {
+    let world = world();
+    let pids = ["own-session", "orphan"].map(|name| world.base().join(name));
+    let [own_session, orphan] = pids.each_ref().map(|path| {
+        let path = path.display();
+        format!("setsid sh -c 'echo $$ > {path}.new; mv {path}.new {path}; exec sleep 600'")
+    });
+    let script = format!("{own_session} & ({orphan} &) & wait");
+    let mut test = mala(&world, ["test", "--agent", "ann", "--", "sh", "-c", &script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("they run", || pids.iter().all(|path| path.exists()));
+    test.kill().unwrap();
+    test.wait().unwrap();
+    let is_gone = |pid: &String| !Path::new("/proc").join(pid.trim()).exists();
+    let pids = pids.map(|path| fs::read_to_string(path).unwrap());
+    eventually("nothing is left", || pids.iter().all(is_gone));
+}
+
+#[test]
+fn a_test_outside_of_any_tree_gets_its_signals_and_its_end_is_passed_on() {
+    let world = world();
+    let run = |script: &str| mala(&world, ["test", "--agent", "ann", "--", "sh", "-c", script]);
+    let code = |script: &str| Answer::from(run(script).output().unwrap()).code;
+    assert_eq!((code("exit 7"), code("kill -9 $$")), (7, 137));
+    let ready = world.base().join("ready");
+    let script = format!("trap 'exit 5' TERM; echo > {}; while :; do sleep .05; done", ready.display());
+    let child =
+        run(&script).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("it runs", || ready.exists());
+    let pid = nix::unistd::Pid::from_raw(child.id().try_into().unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert_eq!(end(child).code, 5);
+    let missing: Answer =
+        mala(&world, ["test", "--agent", "ann", "--", "no-such-program"]).output().unwrap().into();
+    assert!(missing.code == 2 && missing.err.contains("no-such-program"), "{missing:?}");
 }
 
 #[test]

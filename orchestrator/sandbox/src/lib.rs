@@ -104,6 +104,8 @@
 //! the supervisor dies, however suddenly, the keeper notices by its closed socket and does the same. When the keeper
 //! itself is killed from outside, the first process dies with it and the rest cannot write to the tree any more.
 //!
+//! [`tie`] gives a keeper to a program that nothing is enforced on.
+//!
 //! # What it does not do
 //!
 //! - It cannot reach deputies: a container daemon, a terminal multiplexer or a service that was running before and does
@@ -134,11 +136,11 @@ pub use guard::{
 pub use hold::Hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use linux::{
-    Capture, Held, expect_children, has_writers, identity_of, keep_sqlite_locks, probe, remove_name, run,
-    run_unprotected, sweep_spares, take_signals, writers,
+    Capture, Held, Leash, expect_children, has_writers, identity_of, keep_sqlite_locks, probe, remove_name,
+    run, run_unprotected, sweep_spares, take_signals, tie, writers,
 };
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub use other::{
-    Capture, Held, expect_children, has_writers, identity_of, keep_sqlite_locks, probe, remove_name, run,
-    run_unprotected, sweep_spares, take_signals, writers,
+    Capture, Held, Leash, expect_children, has_writers, identity_of, keep_sqlite_locks, probe, remove_name,
+    run, run_unprotected, sweep_spares, take_signals, tie, writers,
 };

@@ -2,10 +2,12 @@
 //!
 //! Standard output and standard error go to the caller as they come, each to its own, and both into one file in the
 //! order of their arrival, which is hashed on the way: all of it, or the beginning and the end if it is very long. Memory
-//! does not grow with the output. Signals that ask mala to stop are passed on. If mala itself is killed, the command is killed with it: a small guard process waits for that.
+//! does not grow with the output. Signals that ask mala to stop are passed on. If mala itself is killed, the command is
+//! killed with it: a [`Keeper`] sees to that or, where there is none, a small guard process, which does not reach what has
+//! left its process group.
 //!
 //! On a terminal the command shares mala's process group, so that it can read from it and Ctrl-C reaches it directly;
-//! there the terminal is the guard.
+//! without a keeper, the terminal is the guard there.
 
 mod guard;
 mod signals;
@@ -22,6 +24,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use mala_core::Excerpt;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -68,23 +71,61 @@ pub struct Tee<'a> {
     pub err: &'a mut dyn Write,
 }
 
+/// Ties commands to this process.
+pub trait Keeper {
+    /// Arranges that nothing which the command starts outlives a death of this process. Nothing where that is not possible.
+    fn tie(&self, command: &mut Command) -> io::Result<Option<Box<dyn Tie>>>;
+}
+
+/// A command that is tied for as long as this lives. What is spawned stands for it, and leads the command's process group if it
+/// has one of its own.
+pub trait Tie {
+    /// Sends the command a signal, unless it has got it already.
+    fn signal(&self, signal: Signal);
+    /// How the command ended, asked when what was spawned has. Nothing if nobody knows.
+    fn status(&self) -> Option<ExitStatus>;
+}
+
+struct Nobody;
+
+impl Keeper for Nobody {
+    fn tie(&self, _command: &mut Command) -> io::Result<Option<Box<dyn Tie>>> {
+        Ok(None)
+    }
+}
+
 /// Runs the command to its end. Standard input is the caller's.
 pub fn run(task: &Task<'_>, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
+    run_kept(task, &Nobody, tee)
+}
+
+/// As [`run`], with somebody who sees to it that the command does not outlive this process.
+pub fn run_kept(task: &Task<'_>, keeper: &dyn Keeper, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
     let (program, args) = task.argv.split_first().ok_or(RunError::Empty)?;
     let log = File::create(task.log).map_err(|source| RunError::Log { path: task.log.to_owned(), source })?;
     let start = |source| RunError::Start { program: program.to_string_lossy().into_owned(), source };
     let signals = Signals::watch().map_err(RunError::Watch)?;
-    let guard = if io::stdin().is_terminal() { None } else { Some(Guard::start().map_err(start)?) };
     let mut command = Command::new(program);
     command.args(args).current_dir(task.cwd).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if let Some(guard) = &guard {
-        command.process_group(guard.group());
-    }
+    let is_on_terminal = io::stdin().is_terminal();
+    let hold = match keeper.tie(&mut command).map_err(start)? {
+        Some(tie) if is_on_terminal => Hold::Tied(tie),
+        Some(tie) => {
+            command.process_group(0);
+            Hold::TiedGroup(tie)
+        }
+        None if is_on_terminal => Hold::Terminal,
+        None => {
+            let guard = Guard::start().map_err(start)?;
+            command.process_group(guard.group());
+            Hold::Guarded(guard)
+        }
+    };
     let mut child = command.spawn().map_err(start)?;
     let pipes = Pipes { out: child.stdout.take(), err: child.stderr.take() };
-    let mut watch =
-        Watch { signals, guard, pipes, log: Excerpt::new(Log { file: log, hash: Sha256::new() }) };
-    let status = watch.until_end(&mut child, tee).map_err(RunError::Watch)?;
+    let mut watch = Watch { signals, hold, pipes, log: Excerpt::new(Log { file: log, hash: Sha256::new() }) };
+    let spawned = watch.until_end(&mut child, tee).map_err(RunError::Watch)?;
+    let status = watch.hold.status().unwrap_or(spawned);
     let not_saved = |source| RunError::Log { path: task.log.to_owned(), source };
     let Log { file, hash } = watch.log.finish().map_err(not_saved)?;
     file.sync_data().map_err(not_saved)?;
@@ -99,9 +140,36 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
+/// What ties the command to this process.
+enum Hold {
+    /// Both get what is typed there.
+    Terminal,
+    Guarded(Guard),
+    Tied(Box<dyn Tie>),
+    TiedGroup(Box<dyn Tie>),
+}
+
+impl Hold {
+    fn pass_on(&self, signal: Signal, child: &Child) {
+        match self {
+            Self::Terminal => signals::send(child.id(), signal),
+            Self::Guarded(guard) => guard.signal(signal),
+            Self::Tied(tie) => tie.signal(signal),
+            Self::TiedGroup(_) => signals::send_to_group(child.id(), signal),
+        }
+    }
+
+    fn status(&self) -> Option<ExitStatus> {
+        match self {
+            Self::Tied(tie) | Self::TiedGroup(tie) => tie.status(),
+            Self::Terminal | Self::Guarded(_) => None,
+        }
+    }
+}
+
 struct Watch {
     signals: Signals,
-    guard: Option<Guard>,
+    hold: Hold,
     pipes: Pipes,
     log: Excerpt<Log>,
 }
@@ -149,7 +217,11 @@ impl Watch {
                 forward(&mut self.pipes.err, tee.err, &mut self.log)?;
             }
             if ready.signal {
-                self.pass_on(child);
+                let arrived = self.signals.take();
+                // What has ended may have left its number to another.
+                if ended.is_none() {
+                    arrived.into_iter().for_each(|signal| self.hold.pass_on(signal, child));
+                }
             }
             if ended.is_none() {
                 ended = child.try_wait()?;
@@ -179,15 +251,6 @@ impl Watch {
         let mut events = fds.iter().map(|fd| fd.any().unwrap_or(false));
         let mut is_ready = |fd: &Option<BorrowedFd<'_>>| fd.is_some() && events.next().unwrap_or(false);
         Ok(Ready { out: is_ready(&watched[0]), err: is_ready(&watched[1]), signal: is_ready(&watched[2]) })
-    }
-
-    fn pass_on(&mut self, child: &Child) {
-        for signal in self.signals.take() {
-            match &self.guard {
-                Some(guard) => guard.signal(signal),
-                None => signals::send(child.id(), signal),
-            }
-        }
     }
 }
 

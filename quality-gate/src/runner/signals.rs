@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use signal_hook::SigId;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
@@ -61,6 +61,13 @@ impl Drop for Signals {
         for id in self.registered.drain(..) {
             unregister(id);
         }
+    }
+}
+
+/// Sends a signal to the process group that a process leads.
+pub(super) fn send_to_group(leader: u32, signal: Signal) {
+    if let Ok(group) = i32::try_from(leader) {
+        killpg(Pid::from_raw(group), signal).ok();
     }
 }
 

@@ -23,6 +23,13 @@ pub(crate) const NAME: &std::ffi::CStr = c"mala-keeper";
 
 const CHILDREN: &std::ffi::CStr = c"/proc/thread-self/children";
 
+/// What becomes of the tree when its first process has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rest {
+    Killed,
+    Left,
+}
+
 /// Makes the calling process the one that inherits the tree's orphans, and deaf to signals.
 ///
 /// # Safety
@@ -38,11 +45,21 @@ pub(crate) unsafe fn prepare() {
     }
 }
 
-/// Watches `root` until it ends or the supervisor does, then ends the whole tree. Never returns.
+/// Lets the calling process die with its parent, the keeper. False if that is not to be had.
+///
+/// # Safety
+/// Only in a process that will become a program: after `fork`.
+pub(crate) unsafe fn die_with(keeper: pid_t) -> bool {
+    // SAFETY: both calls take plain numbers. If the keeper is gone already, the signal would never come.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) >= 0 && libc::getppid() == keeper }
+}
+
+/// Watches `root` until it ends or the supervisor does, then ends the whole tree, or leaves its `rest` if the supervisor lives.
+/// Never returns.
 ///
 /// # Safety
 /// Only in a process that called [`prepare`]; it closes every descriptor but `control`.
-pub(crate) unsafe fn keep(control: RawFd, root: pid_t) -> ! {
+pub(crate) unsafe fn keep(control: RawFd, root: pid_t, rest: Rest) -> ! {
     // SAFETY: nothing in this process uses a descriptor besides `control` from here on. All buffers are on the
     // stack and outlive the calls they are given to.
     unsafe {
@@ -64,7 +81,9 @@ pub(crate) unsafe fn keep(control: RawFd, root: pid_t) -> ! {
             libc::read(deaths, information.as_mut_ptr().cast(), information.len());
             ended = reap(control, root);
         }
-        end_tree();
+        if rest == Rest::Killed {
+            end_tree();
+        }
         let status = ended.unwrap_or(0).to_ne_bytes();
         let message = [ENDED, status[0], status[1], status[2], status[3]];
         libc::send(control, message.as_ptr().cast(), message.len(), libc::MSG_NOSIGNAL);

@@ -15,7 +15,8 @@ use std::process::Command;
 
 use libc::{c_int, c_long, sock_filter};
 
-use super::{filter, keeper};
+use super::filter;
+use super::keeper::{self, Rest};
 
 /// First byte of the message that carries the listener.
 pub(crate) const LISTENER: u8 = b'L';
@@ -84,11 +85,10 @@ fn enter(kit: &Kit) -> io::Result<()> {
         match libc::fork() {
             -1 => return give_up(kit, Step::Keeper),
             0 => {}
-            child => keeper::keep(kit.control.childs.as_raw_fd(), child),
+            child => keeper::keep(kit.control.childs.as_raw_fd(), child, Rest::Killed),
         }
         libc::sigprocmask(libc::SIG_SETMASK, &raw const kit.mask, std::ptr::null_mut());
-        // If the keeper is gone already, the signal would never come.
-        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) < 0 || libc::getppid() != keeper {
+        if !keeper::die_with(keeper) {
             return give_up(kit, Step::Keeper);
         }
     }

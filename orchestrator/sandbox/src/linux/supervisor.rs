@@ -99,7 +99,7 @@ fn failed_at(step: Step, source: io::Error) -> SandboxError {
     }
 }
 
-fn control_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn control_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
