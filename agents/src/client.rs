@@ -29,6 +29,15 @@ impl Client {
             Self::Opencode => "opencode",
         }
     }
+
+    /// The variable in which it tells its hooks where its project is.
+    pub fn project_variable(self) -> Option<&'static str> {
+        match self {
+            Self::Claude => Some("CLAUDE_PROJECT_DIR"),
+            Self::Gemini => Some("GEMINI_PROJECT_DIR"),
+            Self::Codex | Self::Opencode => None,
+        }
+    }
 }
 
 impl fmt::Display for Client {

@@ -1,8 +1,9 @@
 //! What a tool call is about to do to files.
 //!
-//! Tools known by name are taken at their word. Any other tool, today's or tomorrow's, counts as a writer of every path it
-//! is given, unless its name says that it only reads.
+//! Tools known by name are taken at their word. Any other tool, today's or tomorrow's, is judged by its arguments, unless its
+//! name says that it only reads.
 
+mod guess;
 mod names;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,8 @@ use std::path::PathBuf;
 use serde_json::Value;
 use thiserror::Error;
 
-use self::names::{OWN, OWN_SHELL, PATH_KEYS, READERS, READING, SHELLS, WRITERS};
+pub use self::guess::Guess;
+use self::names::{FOLDER_KEYS, OWN, OWN_SHELL, READERS, SHELLS, WRITERS};
 use crate::hook::ToolCall;
 use crate::patch::{self, PatchError};
 
@@ -25,8 +27,8 @@ pub enum Intent {
     Writes { paths: Vec<PathBuf> },
     /// It runs a shell command, in `cwd` if the call names a folder.
     Shell { command: String, cwd: Option<PathBuf> },
-    /// A tool that is not known and names no file.
-    Unknown,
+    /// A tool that is not known: what its arguments say.
+    Unknown(Guess),
 }
 
 /// Why the intent of a known tool cannot be told.
@@ -39,9 +41,6 @@ pub enum IntentError {
     #[error("the tool `{0}` names a path with a NUL byte")]
     Nul(String),
 }
-
-/// How deep arguments are searched; JSON that is nested deeper was refused before.
-const MAX_DEPTH: usize = 128;
 
 impl ToolCall {
     /// What this call would do.
@@ -67,6 +66,7 @@ impl ToolCall {
             _ if WRITERS.contains(&name) => {
                 self.writes(&["file_path", "filePath", "path", "absolute_path"], "file_path")
             }
+            _ if guess::only_reads(name) => Ok(Intent::Reads),
             _ => self.by_arguments(),
         }
     }
@@ -87,8 +87,12 @@ impl ToolCall {
             }
             _ => return Err(missing()),
         };
-        let cwd = self.text(&["workdir", "cwd", "dir_path", "directory"]).map(PathBuf::from);
-        Ok(Intent::Shell { command, cwd })
+        Ok(Intent::Shell { command, cwd: self.folder() })
+    }
+
+    /// The folder that the call names for its command.
+    fn folder(&self) -> Option<PathBuf> {
+        self.text(FOLDER_KEYS).map(PathBuf::from)
     }
 
     /// What mala is told to run is judged like what is typed.
@@ -126,12 +130,15 @@ impl ToolCall {
 
     /// A tool nobody here knows.
     fn by_arguments(&self) -> Result<Intent, IntentError> {
-        if only_reads(&self.name) {
-            return Ok(Intent::Reads);
+        let mut guess = Guess { cwd: self.folder(), ..Guess::of(&self.input) };
+        if !guess.commands.is_empty() {
+            guess.writes.retain(|path| guess.cwd.as_ref() != Some(path));
         }
-        let mut paths = Vec::new();
-        collect_paths(&self.input, MAX_DEPTH, &mut paths);
-        if paths.is_empty() { Ok(Intent::Unknown) } else { self.checked(paths) }
+        let has_nul = |path: &PathBuf| path.as_os_str().as_encoded_bytes().contains(&0);
+        if guess.writes.iter().any(has_nul) {
+            return Err(IntentError::Nul(self.name.clone()));
+        }
+        Ok(Intent::Unknown(guess))
     }
 }
 
@@ -149,98 +156,4 @@ fn command_of_words(words: &[&str]) -> String {
 fn quoted(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
     quoted.join(" ")
-}
-
-/// True if the tool's own name, without its server's, begins with a word for reading.
-fn only_reads(name: &str) -> bool {
-    let own = name.rsplit("__").next().unwrap_or(name);
-    let words = words_of(own);
-    let writes = [
-        "write", "edit", "create", "delete", "remove", "update", "set", "save", "move", "rename", "replace",
-        "apply",
-    ];
-    words.first().is_some_and(|first| READING.contains(&first.as_str()))
-        && !words.iter().any(|word| writes.contains(&word.as_str()))
-}
-
-/// `getFile_list` as `get`, `file`, `list`.
-fn words_of(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut was_lower = false;
-    for char in name.chars() {
-        let is_break = !char.is_alphanumeric() || (char.is_uppercase() && was_lower);
-        if is_break {
-            words.push(String::new());
-        }
-        if char.is_alphanumeric() {
-            words.last_mut().expect("there is always one").extend(char.to_lowercase());
-        }
-        was_lower = char.is_lowercase();
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
-fn collect_paths(value: &Value, depth: usize, paths: &mut Vec<String>) {
-    match value {
-        Value::Object(fields) if depth > 0 => {
-            for (key, value) in fields {
-                match value {
-                    Value::String(text) if is_path_key(key) => push_path(text, paths),
-                    Value::Array(values) if is_path_key(key) => {
-                        values.iter().filter_map(Value::as_str).for_each(|text| push_path(text, paths));
-                        values.iter().for_each(|value| collect_paths(value, depth - 1, paths));
-                    }
-                    Value::String(text) if text.starts_with("file://") => push_path(text, paths),
-                    _ => collect_paths(value, depth - 1, paths),
-                }
-            }
-        }
-        Value::Array(values) if depth > 0 => {
-            values.iter().for_each(|value| collect_paths(value, depth - 1, paths));
-        }
-        _ => {}
-    }
-}
-
-fn is_path_key(key: &str) -> bool {
-    let plain: String =
-        key.chars().filter(char::is_ascii_alphanumeric).map(|char| char.to_ascii_lowercase()).collect();
-    PATH_KEYS.contains(&plain.as_str()) || plain.ends_with("path") || plain.ends_with("file")
-}
-
-fn push_path(text: &str, paths: &mut Vec<String>) {
-    let is_elsewhere = text.contains("://") && !text.starts_with("file://");
-    if text.is_empty() || is_elsewhere {
-        return;
-    }
-    let path = match text.strip_prefix("file://") {
-        // `file://host/path` and `file:///path`
-        Some(rest) => unescape(rest.find('/').map_or("", |slash| &rest[slash..])),
-        None => text.to_owned(),
-    };
-    if !path.is_empty() && !paths.contains(&path) {
-        paths.push(path);
-    }
-}
-
-/// Resolves `%20` and its like.
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits =
-            after.get(..2).filter(|_| *first == b'%').and_then(|pair| std::str::from_utf8(pair).ok());
-        match digits.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -23,5 +23,5 @@ pub mod stream;
 pub use answer::{Answer, Rendered};
 pub use client::Client;
 pub use hook::{Event, HookCall, ToolCall};
-pub use intent::Intent;
+pub use intent::{Guess, Intent};
 pub use objection::{Objection, When};

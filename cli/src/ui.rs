@@ -12,6 +12,7 @@ use anstyle::{AnsiColor, Style};
 use mala_agents::mcp::Remarks;
 use mala_config::{ConfigError, Problem};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use serde_json::json;
@@ -148,6 +149,23 @@ impl Ui {
                 Err(_) => Box::new(io::empty()),
             },
             Streams::Kept(streams) => Box::new(io::Cursor::new(streams.input.clone())),
+        }
+    }
+
+    /// Waits until there is something to read, or the end of it. False if there is neither for so long.
+    pub(crate) fn has_input(&self, patience: Duration) -> io::Result<bool> {
+        let stdin = io::stdin();
+        let input = match &self.streams {
+            Streams::Own => stdin.as_fd(),
+            Streams::Client(streams) => streams.input.as_fd(),
+            Streams::Kept(_) => return Ok(true),
+        };
+        let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
+        loop {
+            match poll(&mut [PollFd::new(input, PollFlags::POLLIN)], timeout) {
+                Err(Errno::EINTR) => {}
+                ready => return Ok(ready? > 0),
+            }
         }
     }
 

@@ -1,5 +1,8 @@
 //! `mala hook`: clients get a clear answer before they write.
 
+mod elsewhere;
+mod unknown;
+
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};

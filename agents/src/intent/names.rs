@@ -137,6 +137,25 @@ pub(super) const READING: &[&str] = &[
     "hover",
 ];
 
+/// Arguments of shell tools that say where a command runs.
+pub(super) const FOLDER_KEYS: &[&str] = &["workdir", "cwd", "dir_path", "directory"];
+
+/// Arguments of unknown tools that are commands for a shell.
+pub(super) const COMMAND_KEYS: &[&str] = &[
+    "command",
+    "commands",
+    "commandline",
+    "cmd",
+    "cmds",
+    "cmdline",
+    "script",
+    "scripts",
+    "shell",
+    "shellcommand",
+    "shellscript",
+    "bash",
+];
+
 /// Arguments that name files, wherever they stand in a tool's input.
 pub(super) const PATH_KEYS: &[&str] = &[
     "path",

@@ -8,7 +8,9 @@ fn intent(name: &str, input: Value) -> Result<Intent, IntentError> {
 
 fn written(name: &str, input: Value) -> Vec<String> {
     match intent(name, input).unwrap() {
-        Intent::Writes { paths } => paths.iter().map(|path| path.display().to_string()).collect(),
+        Intent::Writes { paths } | Intent::Unknown(Guess { writes: paths, .. }) => {
+            paths.iter().map(|path| path.display().to_string()).collect()
+        }
         other => panic!("{name}: {other:?}"),
     }
 }
@@ -79,12 +81,34 @@ fn a_tool_whose_name_says_it_reads_only_reads() {
 }
 
 #[test]
-fn a_tool_nobody_knows_that_names_no_file_is_unknown() {
-    assert_eq!(
-        intent("mcp__mail__send", json!({"to_address": "x", "body": "src/a.rs"})).unwrap(),
-        Intent::Unknown
-    );
-    assert_eq!(intent("Whatever", json!(null)).unwrap(), Intent::Unknown);
+fn whatever_an_unknown_tool_is_given_may_be_a_path() {
+    let guess = |input| match intent("mcp__x__do", input).unwrap() {
+        Intent::Unknown(guess) => guess,
+        other => panic!("{other:?}"),
+    };
+    let told =
+        guess(json!({"foo": "/w/a", "deep": [{"bar": "b"}], "text": "two\nlines", "url": "https://x/y"}));
+    assert_eq!(told.mentions, [PathBuf::from("/w/a"), PathBuf::from("b")]);
+    assert!(told.writes.is_empty() && told.commands.is_empty(), "{told:?}");
+    assert_eq!(guess(json!(null)), Guess::default());
+}
+
+#[test]
+fn an_unknown_tool_s_commands_are_for_a_shell() {
+    for (input, commands) in [
+        (json!({"command": "echo > a", "cwd": "/w"}), vec!["echo > a"]),
+        (json!({"cmd": "a"}), vec!["a"]),
+        (json!({"shell_command": "a"}), vec!["a"]),
+        (json!({"steps": [{"script": "a\nb"}]}), vec!["a\nb"]),
+        (json!({"command": ["bash", "-c", "rm a"]}), vec!["rm a"]),
+        (json!({"commands": ["a", "b"]}), vec!["a", "b"]),
+    ] {
+        let Intent::Unknown(guess) = intent("mcp__x__shell", input.clone()).unwrap() else {
+            panic!("{input}")
+        };
+        assert_eq!(guess.commands, commands, "{input}");
+        assert_eq!(guess.cwd.is_some(), input["cwd"].is_string(), "{input}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use mala_agents::hook::ToolCall;
-use mala_agents::intent::Intent;
+use mala_agents::intent::{Guess, Intent};
 use mala_agents::shell::{self, Plan, Surroundings, Write};
 use mala_agents::{When, protected};
 use serde::Deserialize;
@@ -65,7 +65,7 @@ fn judge(call: &Call) -> Plan {
         error: None,
     };
     match tool.intent().unwrap() {
-        Intent::Writes { paths } => Plan {
+        Intent::Writes { paths } | Intent::Unknown(Guess { writes: paths, .. }) => Plan {
             objections: paths.iter().filter_map(|path| protected::objection(path)).collect(),
             writes: paths.iter().map(|path| Write::File(Path::new("/w").join(path))).collect(),
             ..Plan::default()

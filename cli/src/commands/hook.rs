@@ -1,10 +1,12 @@
 use std::io::{self, Read, Write};
 use std::panic::{self, AssertUnwindSafe};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use mala_agents::answer::{render, render_failure};
 use mala_agents::hook::{MAX_PAYLOAD_BYTES, parse};
 use mala_agents::{Client, HookCall, Rendered};
+use serde::de::IgnoredAny;
 
 use crate::context::Context;
 use crate::error::{CliError, Code};
@@ -12,6 +14,12 @@ use crate::hook;
 
 /// The exit code that every client understands as a no.
 pub(crate) const DENIED: Code = Code(2);
+
+/// How long a call may take to arrive; clients give up on their hooks after 30 s.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// So much is read at once.
+const CHUNK: usize = 64 << 10;
 
 /// Answer a hook of an agent client
 ///
@@ -35,7 +43,7 @@ pub(crate) fn cmd_hook(args: &HookArgs, context: &Context) -> Result<Code, CliEr
 fn answer(client: Client, context: &Context) -> Rendered {
     let mut call = None;
     let said = unless_it_panics(|| {
-        let call = call.insert(read(context).map_err(CliError::from).and_then(|text| parsed(client, &text))?);
+        let call = call.insert(parsed(client, &read(context)?)?);
         Ok(render(call, &hook::answer(call, context)?))
     });
     said.unwrap_or_else(|reason| render_failure(call.as_ref(), &reason))
@@ -52,11 +60,30 @@ fn unless_it_panics(judge: impl FnOnce() -> Result<Rendered, CliError>) -> Resul
     }
 }
 
-fn read(context: &Context) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    // One byte more than allowed, so that too much is seen to be too much.
-    context.ui.input().take(MAX_PAYLOAD_BYTES as u64 + 1).read_to_end(&mut text)?;
+/// Reads one call. A client need not close its end: a whole document is enough.
+fn read(context: &Context) -> Result<Vec<u8>, CliError> {
+    let mut input = context.ui.input();
+    let (mut text, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+    let until = Instant::now() + PATIENCE;
+    while text.len() <= MAX_PAYLOAD_BYTES && !is_whole(&text) {
+        if !context.ui.has_input(until.saturating_duration_since(Instant::now()))? {
+            let seconds = PATIENCE.as_secs();
+            let error = format!("no whole hook call came on standard input within {seconds} s");
+            return Err(CliError::failed(error).hint("a client writes one JSON document there"));
+        }
+        match input.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(length) => text.extend_from_slice(&chunk[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
     Ok(text)
+}
+
+fn is_whole(text: &[u8]) -> bool {
+    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
+    text.trim_ascii_end().ends_with(b"}") && serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
 fn parsed(client: Client, text: &[u8]) -> Result<HookCall, CliError> {

@@ -16,6 +16,7 @@ use mala_gate::{Repo, RepoPath};
 use mala_store::{EventKind, Request};
 use serde_json::json;
 
+use super::places::Places;
 use super::session::Session;
 use crate::error::CliError;
 use crate::ui::plain;
@@ -33,13 +34,22 @@ pub(super) fn expect(session: &mut Session<'_>, tool: &ToolCall) -> Result<(), C
     Ok(fs::write(folder.join(file_name(tool)), text)?)
 }
 
-/// Says what a tool has done to files of others, if it was noted before.
-pub(super) fn review(session: &mut Session<'_>, tool: &ToolCall) -> Result<Answer, CliError> {
+/// Says what a tool has done to files of others, where it was noted before.
+pub(super) fn review(places: &mut Places<'_>, tool: &ToolCall) -> Result<Answer, CliError> {
+    let mut said = Vec::new();
+    for scope in places.looked_at(&places.call.cwd)? {
+        said.extend(found(places.session(&scope)?, tool)?);
+    }
+    if let Some(session) = places.home()? {
+        said.extend(session.news()?);
+    }
+    Ok(if said.is_empty() { Answer::Continue } else { Answer::Context(said.join("\n")) })
+}
+
+fn found(session: &mut Session<'_>, tool: &ToolCall) -> Result<Option<String>, CliError> {
     let note = folder(session, &session.party.agent).join(file_name(tool));
-    let Ok(text) = fs::read(&note) else {
-        // Nothing was expected of it.
-        return Ok(session.news()?.map_or(Answer::Continue, Answer::Context));
-    };
+    // Nothing was expected of it.
+    let Ok(text) = fs::read(&note) else { return Ok(None) };
     let started = fs::metadata(&note)?.modified()?;
     fs::remove_file(&note)?;
     let before: Scene = serde_json::from_slice(&text).map_err(CliError::failed)?;
@@ -55,16 +65,13 @@ pub(super) fn review(session: &mut Session<'_>, tool: &ToolCall) -> Result<Answe
             foreign.push(format!("`{}` (held by `{holder}`)", plain(path)));
         }
     }
-    let found = (!foreign.is_empty()).then(|| {
+    Ok((!foreign.is_empty()).then(|| {
         format!(
             "mala: while this command ran, files of other agents changed: {}. If it was this command, take that back now: \
              undo exactly your change in these files, tell their holders, and do not commit them; the gate knows of it.",
             foreign.join(", ")
         )
-    });
-    let news = session.news()?;
-    let said: Vec<String> = found.into_iter().chain(news).collect();
-    Ok(if said.is_empty() { Answer::Continue } else { Answer::Context(said.join("\n")) })
+    }))
 }
 
 /// Takes the file for this agent. If it is somebody else's: whose.

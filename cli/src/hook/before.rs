@@ -5,16 +5,17 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use mala_agents::shell::{Plan, Surroundings, Write, plan, rewrite_tests};
-use mala_agents::{Answer, Intent, Objection, ToolCall, When, protected};
+use mala_agents::{Answer, Guess, Intent, ToolCall, When, protected};
 use mala_config::Unlocked;
 use mala_core::claim::{Reading, TargetError};
 use mala_core::key::KeyError;
 use mala_core::shell::word;
-use mala_core::{CommandPattern, Conflict, Mode, Target, Timestamp, Want};
+use mala_core::{CommandPattern, Conflict, Mode, Scope, Target, Timestamp, Want};
 use mala_gate::Repo;
 use mala_store::{EventKind, Outcome, Request};
 use serde_json::json;
 
+use super::places::Places;
 use super::session::Session;
 use super::{audit, waiting};
 use crate::enforce::{Ignored, take_over};
@@ -23,30 +24,89 @@ use crate::refusal;
 use crate::ui::plain;
 
 /// Decides about one tool call.
-pub(super) fn judge(session: &mut Session<'_>, tool: &ToolCall) -> Result<Answer, CliError> {
+pub(super) fn judge(places: &mut Places<'_>, tool: &ToolCall) -> Result<Answer, CliError> {
     match tool.intent().map_err(CliError::failed)? {
-        Intent::Reads => allow(session, None),
-        Intent::Writes { paths } => {
-            let cwd = session.call.cwd.clone();
-            let writes: Vec<Write> = paths.into_iter().map(|path| Write::File(cwd.join(path))).collect();
-            match take(session, tool, &writes)? {
-                Some(answer) => Ok(answer),
-                None => allow(session, None),
+        Intent::Reads => allow(places, None),
+        Intent::Writes { paths } => match take(places, tool, &files(places, paths))? {
+            Some(answer) => Ok(answer),
+            None => allow(places, None),
+        },
+        Intent::Shell { command, cwd } => {
+            let cwd = places.call.cwd.join(cwd.unwrap_or_default());
+            match shell(places, tool, &command, &cwd)? {
+                Judged::Refused(answer) => Ok(answer),
+                Judged::Passed { rewrite } => allow(places, rewrite),
             }
         }
-        Intent::Shell { command, cwd } => {
-            let cwd = session.call.cwd.join(cwd.unwrap_or_default());
-            shell(session, tool, &command, &cwd)
-        }
-        Intent::Unknown => {
-            audit::expect(session, tool)?;
-            allow(session, None)
-        }
+        Intent::Unknown(guess) => unknown(places, tool, guess),
     }
 }
 
-fn allow(session: &mut Session<'_>, rewrite: Option<String>) -> Result<Answer, CliError> {
-    Ok(Answer::Allow { context: session.news()?, rewrite })
+fn files(places: &Places<'_>, paths: Vec<PathBuf>) -> Vec<Write> {
+    paths.into_iter().map(|path| Write::File(places.call.cwd.join(path))).collect()
+}
+
+/// A tool nobody knows: what it names must not be somebody else's, and what it would run is judged like what is typed.
+fn unknown(places: &mut Places<'_>, tool: &ToolCall, guess: Guess) -> Result<Answer, CliError> {
+    if let Some(answer) = mentioned(places, tool, &guess.mentions)? {
+        return Ok(answer);
+    }
+    let cwd = places.call.cwd.join(guess.cwd.unwrap_or_default());
+    for command in &guess.commands {
+        if let Judged::Refused(answer) = shell(places, tool, command, &cwd)? {
+            return Ok(answer);
+        }
+    }
+    let is_silent = guess.writes.is_empty() && guess.commands.is_empty();
+    if let Some(answer) = take(places, tool, &files(places, guess.writes))? {
+        return Ok(answer);
+    }
+    if is_silent {
+        expect(places, tool, &cwd)?;
+    }
+    allow(places, None)
+}
+
+/// Refuses texts that are the path of something that somebody else holds.
+fn mentioned(
+    places: &mut Places<'_>,
+    tool: &ToolCall,
+    paths: &[PathBuf],
+) -> Result<Option<Answer>, CliError> {
+    for path in paths {
+        let path = places.call.cwd.join(path);
+        // What cannot be resolved is no path.
+        for scope in places.around(&path).unwrap_or_default() {
+            let found = scope.want(scope.root(), path.as_os_str(), Mode::Exclusive, Reading::Literal);
+            let Ok(want) = found else { continue };
+            let session = places.session(&scope)?;
+            let mut conflicts = session.store.check(&session.party.agent, &[want])?;
+            // A folder in which somebody holds a file is not held itself.
+            conflicts.retain(|Conflict { want, holder }| {
+                matches!(want.target, Target::File(_)) || want.target == holder.target
+            });
+            if let Some(Refused::Held { reason, .. }) = refused(session, &conflicts) {
+                return deny(session, tool, &reason).map(Some);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Has a call looked at again when it is over.
+fn expect(places: &mut Places<'_>, tool: &ToolCall, cwd: &Path) -> Result<(), CliError> {
+    for scope in places.looked_at(cwd)? {
+        audit::expect(places.session(&scope)?, tool)?;
+    }
+    Ok(())
+}
+
+fn allow(places: &mut Places<'_>, rewrite: Option<String>) -> Result<Answer, CliError> {
+    let context = match places.home()? {
+        Some(session) => session.news()?,
+        None => None,
+    };
+    Ok(Answer::Allow { context, rewrite })
 }
 
 fn deny(session: &mut Session<'_>, tool: &ToolCall, reason: &str) -> Result<Answer, CliError> {
@@ -66,10 +126,69 @@ enum Refused {
     Held { reason: String, wants: Vec<Want> },
 }
 
-/// Takes everything that would be written, all or none; or refuses the call, or has it wait where that is better.
-fn take(session: &mut Session<'_>, tool: &ToolCall, writes: &[Write]) -> Result<Option<Answer>, CliError> {
+/// What a call would write in one checkout.
+#[derive(Default)]
+struct Share {
+    /// To be taken.
+    files: Vec<Want>,
+    /// What a pattern or a folder covers is known only when the command has run, and what lies in a repository of its own is
+    /// taken there; here it must merely be nobody's.
+    others: Vec<Want>,
+}
+
+/// Takes everything that would be written, in each checkout all or none; or refuses the call, or has it wait where that is
+/// better.
+fn take(places: &mut Places<'_>, tool: &ToolCall, writes: &[Write]) -> Result<Option<Answer>, CliError> {
+    let mut shares: Vec<(Scope, Share)> = Vec::new();
+    for write in writes {
+        let path = match write {
+            Write::File(path) => path,
+            Write::Pattern { base, .. } => base,
+        };
+        for (depth, scope) in places.around(path)?.into_iter().enumerate() {
+            if let Write::File(path) = write
+                && let Some(objection) = protected::objection(path)
+            {
+                return deny(places.session(&scope)?, tool, &objection.to_string()).map(Some);
+            }
+            let Some(want) = want(&scope, write, depth)? else { continue };
+            let at = shares.iter().position(|(known, _)| *known == scope).unwrap_or_else(|| {
+                shares.push((scope, Share::default()));
+                shares.len() - 1
+            });
+            let share = &mut shares[at].1;
+            match want.target {
+                Target::File(_) if depth == 0 => share.files.push(want),
+                _ => share.others.push(want),
+            }
+        }
+    }
+    for (scope, share) in &shares {
+        if let Some(answer) = take_share(places.session(scope)?, tool, share)? {
+            return Ok(Some(answer));
+        }
+    }
+    Ok(None)
+}
+
+/// What would be written of a checkout, if anything.
+fn want(scope: &Scope, write: &Write, depth: usize) -> Result<Option<Want>, CliError> {
+    let found = match write {
+        Write::File(path) => scope.want(scope.root(), path.as_os_str(), Mode::Exclusive, Reading::Literal),
+        Write::Pattern { base, rest } => scope.want(base, OsStr::new(rest), Mode::Exclusive, Reading::Guess),
+    };
+    match found {
+        Ok(want) => Ok(Some(want)),
+        Err(TargetError::Key(KeyError::Outside { .. })) => Ok(None),
+        // Checkouts that git keeps for itself, such as snapshots.
+        Err(TargetError::Key(KeyError::GitInternal { .. })) if depth > 0 => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn take_share(session: &mut Session<'_>, tool: &ToolCall, share: &Share) -> Result<Option<Answer>, CliError> {
     // What has become free meanwhile is tried again.
-    while let Some(refused) = reserve(session, tool, writes)? {
+    while let Some(refused) = reserve(session, tool, share)? {
         let (reason, wants) = match refused {
             Refused::Ruled(reason) => return deny(session, tool, &reason).map(Some),
             Refused::Held { reason, wants } => (reason, wants),
@@ -83,49 +202,67 @@ fn take(session: &mut Session<'_>, tool: &ToolCall, writes: &[Write]) -> Result<
     Ok(None)
 }
 
-fn shell(session: &mut Session<'_>, tool: &ToolCall, command: &str, cwd: &Path) -> Result<Answer, CliError> {
-    let tests: Vec<CommandPattern> =
-        session.settings()?.guarded().into_iter().map(|(_, pattern)| pattern).collect();
+/// What becomes of a command.
+enum Judged {
+    Refused(Answer),
+    /// It may run, or what is better in its place.
+    Passed {
+        rewrite: Option<String>,
+    },
+}
+
+fn shell(places: &mut Places<'_>, tool: &ToolCall, command: &str, cwd: &Path) -> Result<Judged, CliError> {
+    let here = places.around(cwd)?.into_iter().next();
+    let tests: Vec<CommandPattern> = match &here {
+        Some(scope) => {
+            let guarded = places.session(scope)?.settings()?.guarded();
+            guarded.into_iter().map(|(_, pattern)| pattern).collect()
+        }
+        None => Vec::new(),
+    };
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let plan = plan(
         command,
         Surroundings { cwd, home: home.as_deref(), exists: &|path| path.exists(), tests: &tests },
     );
-    if let Some(objection) = objection(session, &plan)? {
-        return deny(session, tool, &objection.to_string());
+    if let Some(answer) = object(places, tool, &plan, cwd)? {
+        return Ok(Judged::Refused(answer));
     }
-    if let Some(answer) = take(session, tool, &plan.writes)? {
-        return Ok(answer);
+    if let Some(answer) = take(places, tool, &plan.writes)? {
+        return Ok(Judged::Refused(answer));
     }
     let has_patterns = plan.writes.iter().any(|write| matches!(write, Write::Pattern { .. }));
     if has_patterns || !plan.unknown.is_empty() {
-        audit::expect(session, tool)?;
+        expect(places, tool, cwd)?;
     }
     // Under `mala exec` the command is held when it starts.
-    let rewrite = if session.is_enforced() {
+    let rewrite = if places.is_enforced() {
         None
     } else {
         rewrite_tests(command, &plan, &format!("{} test --", own_program()))
     };
-    allow(session, rewrite)
+    Ok(Judged::Passed { rewrite })
 }
 
-/// The first objection that holds here and now.
-fn objection(session: &mut Session<'_>, plan: &Plan) -> Result<Option<Objection>, CliError> {
-    let root = session.scope.root().to_path_buf();
-    let is_here = |objection: &&Objection| {
-        objection
-            .folder
-            .as_ref()
-            .is_none_or(|folder| folder.canonicalize().unwrap_or_else(|_| folder.clone()).starts_with(&root))
-    };
-    let mut here = plan.objections.iter().filter(is_here).peekable();
-    if here.peek().is_none() || session.holds_everything()? {
-        return Ok(None);
-    }
-    for objection in here {
-        if objection.when == When::Always || has_foreign_changes(session)? {
-            return Ok(Some(objection.clone()));
+/// Refuses a command to which there is an objection that holds here and now.
+fn object(
+    places: &mut Places<'_>,
+    tool: &ToolCall,
+    plan: &Plan,
+    cwd: &Path,
+) -> Result<Option<Answer>, CliError> {
+    for objection in &plan.objections {
+        let scopes = match &objection.folder {
+            Some(folder) => places.around(folder)?.into_iter().take(1).collect(),
+            None => places.looked_at(cwd)?,
+        };
+        for scope in scopes {
+            let session = places.session(&scope)?;
+            let is_idle = session.holds_everything()?
+                || (objection.when == When::ForeignChanges && !has_foreign_changes(session)?);
+            if !is_idle {
+                return deny(session, tool, &objection.to_string()).map(Some);
+            }
         }
     }
     Ok(None)
@@ -143,50 +280,24 @@ fn has_foreign_changes(session: &mut Session<'_>) -> Result<bool, CliError> {
     Ok(false)
 }
 
-/// Reserves everything that would be written, all or none. Says why not.
-fn reserve(
-    session: &mut Session<'_>,
-    tool: &ToolCall,
-    writes: &[Write],
-) -> Result<Option<Refused>, CliError> {
-    let mut files = Vec::new();
-    let mut patterns = Vec::new();
-    for write in writes {
-        let found = match write {
-            Write::File(path) => {
-                if let Some(objection) = protected::objection(path).filter(|_| is_inside(session, path)) {
-                    return Ok(Some(Refused::Ruled(objection.to_string())));
-                }
-                session.scope.want(&session.call.cwd, path.as_os_str(), Mode::Exclusive, Reading::Literal)
-            }
-            Write::Pattern { base, rest } => {
-                session.scope.want(base, OsStr::new(rest), Mode::Exclusive, Reading::Guess)
-            }
-        };
-        match found {
-            Ok(want) if matches!(want.target, Target::File(_)) => files.push(want),
-            Ok(want) => patterns.push(want),
-            // Not in this checkout, so not mala's business.
-            Err(TargetError::Key(KeyError::Outside { .. })) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    // What a pattern or a folder covers is known only when the command has run; until then it must merely be nobody's.
-    let conflicts = session.store.check(&session.party.agent, &patterns)?;
+/// Reserves all or none. Says why not.
+fn reserve(session: &mut Session<'_>, tool: &ToolCall, share: &Share) -> Result<Option<Refused>, CliError> {
+    let conflicts = session.store.check(&session.party.agent, &share.others)?;
     if let Some(refused) = refused(session, &conflicts) {
         return Ok(Some(refused));
     }
+    let files = &share.files;
     if files.is_empty() {
         return Ok(None);
     }
     if session.settings()?.enforcement.unlocked == Unlocked::Deny
-        && let Some(reason) = unlocked(session, &files)?
+        && let Some(reason) = unlocked(session, files)?
     {
         return Ok(Some(Refused::Ruled(reason)));
     }
     let request = Request {
         party: session.party.clone(),
-        wants: files,
+        wants: files.clone(),
         ttl: session.settings()?.lock.ttl,
         reason: Some(format!("written by {}", tool.name)),
     };
@@ -197,13 +308,6 @@ fn reserve(
             taken.err().map(|error| Refused::Ruled(error.messages().join(": ")))
         }
         Outcome::Refused(refusal) => refused(session, &refusal.conflicts),
-    })
-}
-
-fn is_inside(session: &Session<'_>, path: &Path) -> bool {
-    let resolved = path.parent().and_then(|parent| parent.canonicalize().ok());
-    resolved.is_none_or(|parent| {
-        parent.starts_with(session.scope.root()) || parent.starts_with(session.scope.git_dir())
     })
 }
 

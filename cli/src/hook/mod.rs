@@ -8,38 +8,32 @@ mod audit;
 mod before;
 mod identity;
 mod news;
+mod places;
 mod session;
 mod waiting;
 
 use mala_agents::{Answer, Event, HookCall};
-use mala_core::Scope;
-use mala_core::scope::ScopeError;
 
 use crate::context::Context;
 use crate::error::CliError;
 pub(crate) use identity::{client_process, join};
-use session::Session;
+use places::Places;
 
 /// What to say to one call.
 pub(crate) fn answer(call: &HookCall, context: &Context) -> Result<Answer, CliError> {
-    let scope = match Scope::discover(&call.cwd) {
-        // Outside a checkout there is nothing to keep apart.
-        Err(ScopeError::NotARepository { .. } | ScopeError::Bare { .. }) => return Ok(Answer::Continue),
-        found => found?,
-    };
-    // What an agent does in another checkout than its own is between it and that one's agents: its supervisor, which answers
-    // here, does not touch what it finds there.
-    if context.supervised.as_ref().is_some_and(|supervised| *supervised.guard.scope() != scope) {
-        return Ok(Answer::Continue);
-    }
-    let mut session = Session::open(call, context, scope)?;
+    let mut places = Places::of(call, context)?;
     match (&call.event, &call.tool) {
-        (Event::BeforeTool, Some(tool)) => before::judge(&mut session, tool),
-        (Event::AfterTool | Event::AfterToolFailed, Some(tool)) => audit::review(&mut session, tool),
-        (Event::SessionStart, _) => session.welcome(),
-        (Event::PromptSubmit, _) => session.prompted(),
-        (Event::Stop, _) => session.stop(),
-        (Event::SessionEnd, _) => session.end(),
+        (Event::BeforeTool, Some(tool)) => return before::judge(&mut places, tool),
+        (Event::AfterTool | Event::AfterToolFailed, Some(tool)) => return audit::review(&mut places, tool),
+        _ => {}
+    }
+    // Outside a checkout there is nothing to keep apart.
+    let Some(session) = places.home()? else { return Ok(Answer::Continue) };
+    match call.event {
+        Event::SessionStart => session.welcome(),
+        Event::PromptSubmit => session.prompted(),
+        Event::Stop => session.stop(),
+        Event::SessionEnd => session.end(),
         _ => Ok(Answer::Continue),
     }
 }

@@ -22,7 +22,7 @@ use crate::Scope;
 use crate::scope::Case;
 
 /// Links followed before a path counts as a loop; the kernel's own limit.
-const MAX_LINKS: u8 = 40;
+pub(crate) const MAX_LINKS: u8 = 40;
 
 /// Why a path has no key.
 #[derive(Debug, Error)]
@@ -141,7 +141,7 @@ impl Scope {
 }
 
 /// Resolves every link on the way to `path`, which need not exist: what is missing is cleaned lexically.
-fn canonical(path: &Path, mut links_left: u8) -> io::Result<PathBuf> {
+pub(crate) fn canonical(path: &Path, mut links_left: u8) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
         Ok(resolved) => return Ok(resolved),
         Err(error) if is_missing(&error) => {}

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::key::{MAX_LINKS, canonical};
+
 /// Name of the folder inside git's common folder that holds everything mala remembers.
 const STATE_FOLDER: &str = "mala";
 const WORK_FOLDER: &str = "mala-work";
@@ -72,6 +74,36 @@ impl Scope {
         let root = canonicalize(&work_dir)?;
         let case = case_of(&root);
         Ok(Self { root, common_dir, case })
+    }
+
+    /// The checkouts that `path` lies in, the innermost first: a repository may lie in another one. The path is absolute and
+    /// need not exist; every link in it is followed.
+    pub fn around(path: &Path) -> Result<Vec<Self>, ScopeError> {
+        let path = canonical(path, MAX_LINKS)
+            .map_err(|source| ScopeError::Unreadable { path: path.to_path_buf(), source })?;
+        let mut found: Vec<Self> = Vec::new();
+        let mut next = path.ancestors().find(|folder| folder.is_dir()).map(Path::to_path_buf);
+        while let Some(folder) = next {
+            let top = match Self::discover(&folder) {
+                // Git's own folder of a linked worktree leads to that worktree, which lies elsewhere.
+                Ok(scope) if !folder.starts_with(&scope.root) => folder,
+                Ok(scope) => {
+                    let root = scope.root.clone();
+                    found.push(scope);
+                    root
+                }
+                Err(ScopeError::Bare { git_dir }) => git_dir,
+                Err(ScopeError::NotARepository { .. }) => break,
+                Err(error) => return Err(error),
+            };
+            next = top.parent().map(Path::to_path_buf);
+        }
+        Ok(found)
+    }
+
+    /// True if mala has been used here. Where it has not, nobody holds anything.
+    pub fn is_in_use(&self) -> bool {
+        self.state_dir().is_dir()
     }
 
     /// The checkout's top folder, canonical.
@@ -207,6 +239,27 @@ mod tests {
         git(&other, &["commit", "-q", "--allow-empty", "-m", "first"]);
         git(&root, &["submodule", "add", "-q", other.to_str().unwrap(), "sub"]);
         assert_eq!(agrees_with_git(&root.join("sub")).root(), root.join("sub"));
+    }
+
+    #[test]
+    fn a_path_lies_in_every_checkout_around_it() {
+        let (dir, root) = repo();
+        let inner = root.join("libs/inner");
+        fs::create_dir_all(inner.join("src")).unwrap();
+        git(&inner, &["init", "-q"]);
+        symlink(inner.join("src/a.rs"), dir.path().join("link.rs")).unwrap();
+        let around = |path: PathBuf| -> Vec<PathBuf> {
+            Scope::around(&path).unwrap().into_iter().map(|scope| scope.root).collect()
+        };
+        assert_eq!(around(root.join("new/folder/a.rs")), [root.clone()]);
+        assert_eq!(around(inner.join("src/a.rs")), [inner.clone(), root.clone()]);
+        assert_eq!(around(dir.path().join("link.rs")), [inner.clone(), root.clone()], "through a link");
+        assert_eq!(around(inner.join(".git/hooks/x")), [inner.clone(), root.clone()], "git's own files");
+        assert!(around(dir.path().join("elsewhere")).is_empty());
+        let linked = root.join("linked");
+        git(&root, &["worktree", "add", "-q", linked.to_str().unwrap()]);
+        assert_eq!(around(linked.join("a")), [linked.clone(), root.clone()]);
+        assert_eq!(around(root.join(".git/worktrees/linked/HEAD")), [root]);
     }
 
     #[test]
