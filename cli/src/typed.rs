@@ -30,6 +30,11 @@ impl Cli {
                 return error.exit_code();
             }
             let wrong = wrong_usage(&error);
+            if error.kind() == ErrorKind::MissingSubcommand {
+                // What clap prints lists hidden commands, too.
+                ui.error(&wrong);
+                return wrong.exit_code();
+            }
             ui.error_document(&wrong);
             // Nothing can be done about a closed stderr.
             let _ = error.print();
@@ -63,9 +68,12 @@ fn wrong_usage(error: &clap::Error) -> CliError {
         || "see what it takes: the same command with `--help`".to_owned(),
         |usage| format!("write it like this: {usage}"),
     );
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        // Its text is the whole help.
-        return CliError::usage("a command is missing").hint(usage);
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand
+    ) {
+        // Its text is the whole help, or a list of all commands.
+        return CliError::usage("a command is missing").hint(usage).hint("see which there are: `--help`");
     }
     let tips = lines().filter_map(|line| line.strip_prefix("tip: ")).map(str::to_owned);
     tips.fold(CliError::usage(complaint(&text)), CliError::hint).hint(usage)

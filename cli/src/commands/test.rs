@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use mala_config::Settings;
 use mala_core::{IssueId, Lock, LockName, Scope, Timestamp};
-use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recording, Who};
+use mala_gate::evidence::{Ended, Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, Recording, Who};
 use mala_gate::runner::{self, Keeper, RunError, Task, Tee, Tie};
 use mala_gate::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
 use mala_gate::{Ownership, Repo};
@@ -21,6 +21,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::commit::desk_identity;
+use super::logs::evidence::SEE;
 use crate::claim;
 use crate::context::{Caller, Context, open};
 use crate::desk;
@@ -207,8 +208,13 @@ fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Option<Evidenc
             newest = Some(evidence);
             ControlFlow::Break(())
         })
-        .map_err(CliError::failed)?;
+        .map_err(|error| CliError::failed(error).hint(SEE))?;
     Ok(newest.filter(|evidence| evidence.started_at >= since))
+}
+
+fn unrecorded(error: EvidenceError) -> CliError {
+    let hint = matches!(error, EvidenceError::Log(_)).then_some(SEE);
+    hint.into_iter().fold(CliError::failed(error), CliError::hint)
 }
 
 /// Outside any tree, mala runs the command itself.
@@ -387,7 +393,7 @@ fn run(args: &TestArgs, context: &Context, party: &Party, run: Run<'_>) -> Resul
         mutex: run.mutex,
         place: if args.isolated { Place::Isolated } else { Place::Shared },
     };
-    let recording = Recording::begin(run.repo, who, launch).map_err(CliError::failed)?;
+    let recording = Recording::begin(run.repo, who, launch).map_err(unrecorded)?;
     let mut store = open(&scope)?;
     let command = command_line(&args.command);
     let detail = json!({ "command": command, "evidence": recording.id() });
@@ -401,7 +407,7 @@ fn run(args: &TestArgs, context: &Context, party: &Party, run: Run<'_>) -> Resul
             RunError::Empty => CliError::usage(error),
             RunError::Log { .. } | RunError::Watch(_) => CliError::failed(error),
         })?;
-    let evidence = recording.finish(ended, &StoreOwnership::new(open(&scope)?)).map_err(CliError::failed)?;
+    let evidence = recording.finish(ended, &StoreOwnership::new(open(&scope)?)).map_err(unrecorded)?;
     let detail = json!({ "command": command, "evidence": evidence.id, "exit_code": evidence.exit_code,
         "signal": evidence.signal });
     store.record_fact(party, EventKind::TestEnded, None, &detail)?;

@@ -22,6 +22,8 @@ pub enum NameError {
         "the {what} `{shown}` contains the control character U+{code:04X}: use printable characters on one line"
     )]
     Control { what: &'static str, shown: String, code: u32 },
+    #[error("the {what} `{text}` begins with `-`, as options do: begin it with a letter or a digit")]
+    Dash { what: &'static str, text: String },
     #[error("the {what} `{text}` starts or ends with a blank: remove it")]
     Blank { what: &'static str, text: String },
 }
@@ -96,6 +98,17 @@ names! {
     ThreadId = "thread";
     /// A lock on something that is not a file, such as `test`.
     LockName = "lock name";
+}
+
+impl IssueId {
+    /// An id that is given now. It becomes a word of command lines, so it must not look like an option.
+    pub fn given(text: impl Into<String>) -> Result<Self, NameError> {
+        let id = Self::new(text)?;
+        match id.0.starts_with('-') {
+            true => Err(NameError::Dash { what: "issue id", text: id.0 }),
+            false => Ok(id),
+        }
+    }
 }
 
 impl LockName {

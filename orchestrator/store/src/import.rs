@@ -140,7 +140,7 @@ impl Change<'_> {
     }
 
     fn issue_of(&self, line: &Line) -> std::result::Result<Issue, String> {
-        let id = |text: &String| IssueId::new(text).map_err(|error| error.to_string());
+        let id = |text: &String| IssueId::given(text).map_err(|error| error.to_string());
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let links = |wanted: Meaning| {
             let links = line.dependencies.iter().flatten().filter(move |link| link.meaning() == wanted);

@@ -18,7 +18,7 @@ pub(crate) struct AddArgs {
     /// What is to be done, in a line
     title: String,
     /// Its id [default: `bd-` and the next number]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = |text: &str| IssueId::given(text))]
     id: Option<IssueId>,
     /// What is to be done, in full; `-` reads it from standard input
     #[arg(long, short, value_name = "TEXT", default_value = "")]

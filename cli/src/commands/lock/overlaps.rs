@@ -10,7 +10,7 @@ use crate::error::{CliError, Code};
 
 /// Tell whether some path matches both patterns
 ///
-/// Looks at the patterns alone, not at files. `\\` takes the meaning from a special character.
+/// Looks at the patterns alone, not at files. `\` takes the meaning from a special character.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   mala lock overlaps 'src/**' '**/*.rs'")]

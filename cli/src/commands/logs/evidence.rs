@@ -71,12 +71,13 @@ fn search(
 ) -> Result<(), CliError> {
     let of = agent.map_or(Of::Anyone { word: "" }, Of::Agent);
     EvidenceLog::of(scope).search(of, found).map_err(|error| match error {
-        ChainError::Broken(broken) => {
-            CliError::refused(broken).hint("see how far it can be read: mala logs verify")
-        }
+        ChainError::Broken(broken) => CliError::refused(broken).hint(SEE),
         error => CliError::failed(error),
     })
 }
+
+/// What to do about a log that cannot be used.
+pub(crate) const SEE: &str = "see how far it can be read, and what to do: mala logs verify";
 
 pub(super) fn write_list(out: &mut dyn Write, records: &[Evidence]) -> io::Result<()> {
     for record in records {
