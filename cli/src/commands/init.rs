@@ -8,6 +8,7 @@ use mala_agents::{Client, install::InstallError};
 use mala_config::{Preset, render_new_file};
 use mala_core::Scope;
 use mala_core::scope::SETTINGS_FILE;
+use mala_core::shell::word;
 use mala_gate::Repo;
 use mala_gate::hooks::{self, Done, Installed};
 use serde::Serialize;
@@ -82,6 +83,15 @@ pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliEr
     context.ui.answer(&json!({ "files": files }), |out| {
         shown.iter().try_for_each(|(path, what)| writeln!(out, "{what:>9}  {}", plain(path)))
     })?;
+    if args.undo
+        && let Some(user) = hooks::used_by(&repo)?
+    {
+        let user = user.display().to_string();
+        context.ui.hint(&format!(
+            "`{user}` uses git's hooks, too, so they stay; to take them back: mala -C {} init --undo",
+            word(&user)
+        ));
+    }
     if let Some(preset) = preset {
         say_ignored(args, context, &steps, preset);
         next_steps(context, &chosen(args, &scope));
@@ -320,6 +330,7 @@ fn hook_words(done: &Done) -> &'static str {
         Installed::Removed => "removed",
         Installed::Restored => "restored",
         Installed::Foreign => "kept",
+        Installed::InUse => "in use",
         Installed::Absent => "absent",
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use mala_core::scope::SETTINGS_FILE;
 use thiserror::Error;
 
 use super::script::{Hook, mark, script};
@@ -55,6 +56,8 @@ pub enum Installed {
     Restored,
     /// It is not mala's, and was left alone.
     Foreign,
+    /// Another checkout of the repository uses it, and it was left alone.
+    InUse,
     /// There was nothing to do.
     Absent,
 }
@@ -69,14 +72,34 @@ pub fn install(repo: &Repo) -> Result<Vec<Done>, HooksError> {
     Hook::ALL.into_iter().map(|hook| install_one(&folder, hook)).collect()
 }
 
-/// Takes all hooks back, and puts what was there before in their place.
+/// Takes all hooks back, and puts what was there before in their place. A linked worktree leaves those alone that others use.
 pub fn undo(repo: &Repo) -> Result<Vec<Done>, HooksError> {
     let folder = own_folder(repo)?;
+    if used_by(repo)?.is_some() {
+        let in_use = |hook: Hook| Done { hook, path: folder.join(hook.name()), what: Installed::InUse };
+        return Ok(Hook::ALL.into_iter().map(in_use).collect());
+    }
     let done: Result<Vec<Done>, HooksError> =
         Hook::ALL.into_iter().map(|hook| undo_one(&folder, hook)).collect();
     // Git has no use for an empty one; most likely it was made for these hooks.
     fs::remove_dir(&folder).ok();
     done
+}
+
+/// Another checkout that uses the hooks of this linked worktree, because git has them in common for all of them.
+pub fn used_by(repo: &Repo) -> Result<Option<PathBuf>, HooksError> {
+    let common = repo.scope().git_dir();
+    let is_common = resolved(&repo.git_path("hooks")?) == common.join("hooks");
+    if !is_common || !repo.root().join(".git").is_file() {
+        return Ok(None);
+    }
+    let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+    let linked = linked.filter_map(|entry| fs::read_to_string(entry.path().join("gitdir")).ok());
+    let linked = linked.filter_map(|file| Path::new(file.trim_end()).parent().map(Path::to_path_buf));
+    let main = common.parent().filter(|main| main.join(".git") == common).map(Path::to_path_buf);
+    let mut checkouts = main.into_iter().chain(linked);
+    // Every checkout that was set up has settings.
+    Ok(checkouts.find(|checkout| resolved(checkout) != repo.root() && checkout.join(SETTINGS_FILE).exists()))
 }
 
 /// Which of the hooks are in their place, whatever folder git looks in.

@@ -8,6 +8,6 @@ mod install;
 mod judge;
 mod script;
 
-pub use self::install::{Done, HooksError, Installed, install, installed, undo};
+pub use self::install::{Done, HooksError, Installed, install, installed, undo, used_by};
 pub use self::judge::{MessageProblem, commit_msg, pre_commit};
 pub use self::script::{Hook, script};
