@@ -33,6 +33,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) cwd: PathBuf,
+    /// Where the command was typed, whatever `-C` says: hints are typed there, too.
+    pub(crate) here: PathBuf,
     pub(crate) ui: Ui,
     /// Set inside an agent's process tree: whoever is asked for there, this is who acts.
     pub(crate) supervised: Option<Supervised>,
@@ -81,7 +83,7 @@ impl Context {
     ) -> Result<Self, CliError> {
         let cwd = match directory {
             Some(directory) => here.join(directory),
-            None => here,
+            None => here.clone(),
         };
         if !cwd.is_dir() {
             let hint = match directory {
@@ -95,7 +97,7 @@ impl Context {
             Behalf::Tree(supervised) => (Some(supervised), None),
             Behalf::Call(call) => (None, Some(call)),
         };
-        Ok(Self { cwd, ui, supervised, call })
+        Ok(Self { cwd, here, ui, supervised, call })
     }
 
     /// The agent that this process belongs to, if it is supervised.

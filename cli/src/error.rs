@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -268,8 +269,9 @@ fn store_hint(error: &StoreError) -> Option<String> {
         StoreError::Issue(error) => return issue_hint(error),
         StoreError::Ask(error) => return ask_hint(error),
         StoreError::Damaged { path, .. } | StoreError::BadRow { path, .. } | StoreError::Foreign { path } => {
-            let path = path.display();
-            format!("no lock is granted meanwhile; to start afresh: mv '{path}' '{path}.damaged'")
+            let path = path.as_os_str().as_bytes();
+            let (path, aside) = (word(path), word([path, b".damaged"].concat()));
+            format!("no lock is granted meanwhile; to start afresh: mv {path} {aside}")
         }
         StoreError::Newer { .. } => "update mala; nothing was changed".to_owned(),
         StoreError::Unreadable { path, .. } | StoreError::Unwritable { path, .. } => whose(path),
@@ -300,7 +302,7 @@ pub(crate) fn whose(path: &Path) -> String {
             let (there, name) = (there.display(), plain(name));
             format!("`{there}` is {name}'s: use mala as {name}, or have {name} give you the right to use it")
         }
-        _ => format!("see why it cannot be written to: ls -ld {}", word(&there.to_string_lossy())),
+        _ => format!("see why it cannot be written to: ls -ld {}", word(there.as_os_str().as_bytes())),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use mala_core::{IssueId, Key, Scope};
-use mala_gate::commit::{self, GitHooks, Request, Selection};
+use mala_gate::commit::{self, CommitError, GitHooks, Request, Selection};
 use mala_gate::evidence::Who;
 use mala_gate::{EvidenceId, Ownership, Repo, RepoPath};
 use mala_store::process::{self, ProcessTable};
@@ -20,6 +20,7 @@ use crate::context::{Caller, Context, open};
 use crate::desk;
 use crate::error::{CliError, Code};
 use crate::ownership::{DeskOwnership, StoreOwnership};
+use crate::refusal::Reader;
 use crate::ui::plain;
 
 /// Commit exactly one's own files
@@ -79,7 +80,8 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         foreign: gate::rules(&context.settings(&scope, Vec::new())?)?.foreign,
         owner: process::current(),
     };
-    let made = commit::commit(&repo, &*ownership, &GitHooks, &request)?;
+    let made = commit::commit(&repo, &*ownership, &GitHooks, &request)
+        .map_err(|error| refused(error, &Reader::new(&scope, &context.here)))?;
     let handed = hand_on(args, context, &scope, made.files.iter().map(|path| repo.key(path)));
     let handed = handed.unwrap_or_else(|error| {
         let why = error.messages().join(": ");
@@ -139,6 +141,14 @@ fn undo(args: &CommitArgs, context: &Context, scope: Scope) -> Result<Code, CliE
 
 fn is_as_before(files: usize) -> String {
     format!("{} {} uncommitted", count(files), if files == 1 { "is" } else { "are" })
+}
+
+fn refused(error: CommitError, reader: &Reader<'_>) -> CliError {
+    let hints: Vec<String> = match &error {
+        CommitError::NotYours(files) | CommitError::HookAdded { files, .. } => reader.about(files).collect(),
+        _ => Vec::new(),
+    };
+    hints.into_iter().fold(CliError::from(error), CliError::hint)
 }
 
 /// Files that are done go to whoever asked for them. Inside an agent's tree its supervisor does that.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,6 @@ use std::time::{Duration, Instant};
 use mala_config::{Settings, Unlocked};
 use mala_core::file::{SETTINGS, read_small_text};
 use mala_core::scope::ScopeError;
-use mala_core::shell::word;
 use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Timestamp, Want};
 use mala_engine::salvage::Staged;
 use mala_gate::{Oid, Repo};
@@ -33,7 +33,7 @@ use super::turns::{Turns, command_line};
 use super::wants::{all_in, key, want_of, wants_of};
 use super::worktree;
 use crate::error::CliError;
-use crate::refusal;
+use crate::refusal::{self, Reader};
 use crate::ui::plain;
 
 /// A file that is open without a lock.
@@ -221,7 +221,7 @@ impl StoreGuard {
             return Ok(Decision::Refuse(message));
         }
         if attempt.is_folder && attempt.action == Action::Create {
-            return self.decide_on_new_folder(books, keys);
+            return self.decide_on_new_folder(books, attempt, keys);
         }
         let version = books.store.data_version()?;
         if !attempt.is_folder && keys.iter().all(|key| books.is_held(key, version)) {
@@ -241,12 +241,13 @@ impl StoreGuard {
             && attempt.action != Action::Create
             && !self.holds_all(books, &wants)?
         {
-            let paths: Vec<_> = attempt.paths.iter().map(|path| plain(path.display())).collect();
-            let words: Vec<_> = paths.iter().map(|path| word(path)).collect();
+            let paths: Vec<_> = keys.iter().map(plain).collect();
+            let reader = self.reader(attempt);
+            let commands = keys.iter().map(|key| reader.command("lock acquire", &Target::File(key.clone())));
             return Ok(Decision::Refuse(format!(
-                "you hold no lock on `{}`; take it first: mala lock acquire {}",
+                "you hold no lock on `{}`; take it first: {}",
                 paths.join(" "),
-                words.join(" ")
+                commands.collect::<Vec<_>>().join("; ")
             )));
         }
         if books.refusals.are_many(Instant::now()) {
@@ -254,7 +255,12 @@ impl StoreGuard {
             let conflicts = books.store.check(&self.party.agent, &wants)?;
             if !conflicts.is_empty() {
                 let refusal = Refusal { cause: Cause::Held, conflicts };
-                return Ok(Decision::Refuse(sentence(&mut books.store, &self.party.agent, &refusal)));
+                return Ok(Decision::Refuse(sentence(
+                    &mut books.store,
+                    &self.party.agent,
+                    &refusal,
+                    &self.reader(attempt),
+                )));
             }
         }
         let reason = Some(format!("written by {}", plain(attempt.program().display())));
@@ -265,7 +271,7 @@ impl StoreGuard {
         let locks = match outcome {
             Outcome::Granted(locks) => locks,
             Outcome::Refused(refusal) => {
-                let message = sentence(&mut books.store, &self.party.agent, &refusal);
+                let message = sentence(&mut books.store, &self.party.agent, &refusal, &self.reader(attempt));
                 return Ok(Decision::Refuse(message));
             }
         };
@@ -284,7 +290,12 @@ impl StoreGuard {
     }
 
     /// A folder needs no lock, but where somebody else has locked a name, there is no room for it.
-    fn decide_on_new_folder(&self, books: &mut Books, keys: &[Key]) -> Result<Decision, StoreError> {
+    fn decide_on_new_folder(
+        &self,
+        books: &mut Books,
+        attempt: &Attempt<'_>,
+        keys: &[Key],
+    ) -> Result<Decision, StoreError> {
         let agent = &self.party.agent;
         let wants: Vec<Want> = keys.iter().map(want_of).collect();
         let others = books.others();
@@ -296,7 +307,13 @@ impl StoreGuard {
             return Ok(Decision::Allow(Then::Nothing));
         }
         let refusal = Refusal { cause: Cause::Held, conflicts };
-        Ok(Decision::Refuse(sentence(&mut books.store, agent, &refusal)))
+        Ok(Decision::Refuse(sentence(&mut books.store, agent, &refusal, &self.reader(attempt))))
+    }
+
+    /// Where hints are typed: most likely where the program is.
+    fn reader(&self, attempt: &Attempt<'_>) -> Reader<'_> {
+        let cwd = fs::read_link(format!("/proc/{}/cwd", attempt.pid));
+        Reader::new(&self.scope, &cwd.unwrap_or_else(|_| self.scope.root().to_path_buf()))
     }
 
     fn holds_all(&self, books: &mut Books, wants: &[Want]) -> Result<bool, StoreError> {
@@ -571,9 +588,10 @@ fn refuse(message: &str) -> Ruling {
     Ruling::Refuse { message: format!("mala: {message}") }
 }
 
-fn sentence(store: &mut Store, agent: &AgentId, refusal: &Refusal) -> String {
+fn sentence(store: &mut Store, agent: &AgentId, refusal: &Refusal, reader: &Reader<'_>) -> String {
     let Some(conflict) = refusal.conflicts.first() else {
         return "it would make agents wait for each other".to_owned();
     };
-    format!("{}; {}", refusal::held(store, agent, conflict), refusal::next_step(&conflict.want.target))
+    let next_step = reader.next_step(refusal::named(conflict));
+    format!("{}; {next_step}", refusal::held(store, agent, conflict))
 }

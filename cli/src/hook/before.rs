@@ -9,7 +9,6 @@ use mala_agents::{Answer, Guess, Intent, ToolCall, When, protected};
 use mala_config::Unlocked;
 use mala_core::claim::{Reading, TargetError};
 use mala_core::key::KeyError;
-use mala_core::shell::word;
 use mala_core::{CommandPattern, Conflict, Mode, Scope, Target, Timestamp, Want};
 use mala_gate::Repo;
 use mala_store::{EventKind, Outcome, Request};
@@ -321,15 +320,16 @@ fn refused(session: &mut Session<'_>, conflicts: &[Conflict]) -> Option<Refused>
     let mut sentences: Vec<String> = Vec::new();
     let mut paths = HashSet::new();
     for conflict in conflicts.iter().filter(is_real) {
-        if paths.insert(&conflict.want.target) {
+        if paths.insert(refusal::named(conflict)) {
             sentences.push(refusal::held(&mut session.store, &session.party.agent, conflict));
         }
     }
     let wants: Vec<Want> = conflicts.iter().filter(is_real).map(|conflict| conflict.want.clone()).collect();
+    let first = refusal::named(conflicts.iter().find(is_real)?);
     let reason = format!(
         "{}. Nothing was written. Work on something else, {}",
         sentences.join("; "),
-        refusal::next_step(&wants.first()?.target)
+        session.reader().next_step(first)
     );
     Some(Refused::Held { reason, wants })
 }
@@ -343,10 +343,10 @@ fn unlocked(session: &mut Session<'_>, wants: &[Want]) -> Result<Option<String>,
         let is_ours =
             holders.iter().any(|lock| lock.agent == session.party.agent && lock.mode == Mode::Exclusive);
         if is_there && !is_ours && holders.is_empty() {
-            let path = plain(key);
             return Ok(Some(format!(
-                "you hold no lock on `{path}`; take it first: mala lock acquire {}",
-                word(&path)
+                "you hold no lock on `{}`; take it first: {}",
+                plain(key),
+                session.reader().command("lock acquire", &want.target)
             )));
         }
     }

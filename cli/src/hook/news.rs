@@ -5,21 +5,22 @@ use mala_core::shell::word;
 use mala_core::{Ask, AskState, Target, Timestamp, Urgency};
 use mala_store::{Notice, Refused};
 
+use crate::refusal::Reader;
 use crate::ui::{plain, span};
 
 /// The most characters of a message that a model is told without asking for it.
 const LONGEST_MESSAGE: usize = 2_000;
 
-/// All notices as one paragraph each; nothing if there are none.
-pub(super) fn tell(notices: &[Notice]) -> Option<String> {
-    let sentences: Vec<String> = notices.iter().map(sentence).collect();
-    (!sentences.is_empty()).then(|| format!("mala: {}", sentences.join("\nmala: ")))
+/// All notices as one paragraph each.
+pub(super) fn tell(notices: &[Notice], reader: &Reader<'_>) -> String {
+    let sentences: Vec<String> = notices.iter().map(|notice| sentence(notice, reader)).collect();
+    format!("mala: {}", sentences.join("\nmala: "))
 }
 
-fn sentence(notice: &Notice) -> String {
+fn sentence(notice: &Notice, reader: &Reader<'_>) -> String {
     match notice {
-        Notice::LockOfYours(ask) => lock_of_yours(ask),
-        Notice::AskOfYours(ask) => ask_of_yours(ask),
+        Notice::LockOfYours(ask) => lock_of_yours(ask, reader),
+        Notice::AskOfYours(ask) => ask_of_yours(ask, reader),
         Notice::Message(letter) => message(letter),
         Notice::WritesRefused { files, more } => {
             let name = |refused: &Refused| format!("`{}`", plain(&refused.target));
@@ -50,7 +51,7 @@ fn message(letter: &Letter) -> String {
     format!("message from `{}` about {}: {shown}{rest}{ack}", plain(from.name()), plain(thread))
 }
 
-fn lock_of_yours(ask: &Ask) -> String {
+fn lock_of_yours(ask: &Ask, reader: &Reader<'_>) -> String {
     let (path, asker, id) = (path(ask), &ask.asker, &ask.id);
     match ask.state {
         AskState::Open | AskState::Deferred => {
@@ -65,9 +66,9 @@ fn lock_of_yours(ask: &Ask) -> String {
         AskState::Taken => {
             let by = ask.ended_by.as_ref().unwrap_or(asker);
             format!(
-                "{path} was taken from you by `{by}`: {}. More: mala msg thread {id}. Ask for it again: mala lock ask {} --why REASON",
+                "{path} was taken from you by `{by}`: {}. More: mala msg thread {id}. Ask for it again: {}",
                 plain(&ask.why),
-                bare(ask)
+                reader.ask(&ask.want.target)
             )
         }
         AskState::Released => format!("{path} belongs to `{asker}` now"),
@@ -75,7 +76,7 @@ fn lock_of_yours(ask: &Ask) -> String {
     }
 }
 
-fn ask_of_yours(ask: &Ask) -> String {
+fn ask_of_yours(ask: &Ask, reader: &Reader<'_>) -> String {
     let (path, holder, id) = (path(ask), &ask.holder, &ask.id);
     match ask.state {
         AskState::Released => format!("{path}, which you asked `{holder}` for, is yours now"),
@@ -89,7 +90,8 @@ fn ask_of_yours(ask: &Ask) -> String {
             format!("`{holder}` has not answered about {path}; if it is gone: mala lock take {id}")
         }
         AskState::Moot | AskState::Cancelled => {
-            format!("{path} is not held by `{holder}` any more; take it: mala lock acquire {}", bare(ask))
+            let take = reader.command("lock acquire", &ask.want.target);
+            format!("{path} is not held by `{holder}` any more; take it: {take}")
         }
     }
 }
@@ -99,9 +101,4 @@ fn path(ask: &Ask) -> String {
         Target::Name(name) => format!("the {} mutex", plain(name)),
         other => format!("`{}`", plain(other)),
     }
-}
-
-/// The path as it is typed.
-fn bare(ask: &Ask) -> String {
-    word(&plain(&ask.want.target))
 }

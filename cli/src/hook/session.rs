@@ -17,6 +17,7 @@ use crate::commands::lock::hand_on::hand_on;
 use crate::context::Context;
 use crate::enforce::not_closed;
 use crate::error::CliError;
+use crate::refusal::Reader;
 
 /// One call's view of its session.
 pub(super) struct Session<'a> {
@@ -54,6 +55,11 @@ impl<'a> Session<'a> {
             lock.agent == self.party.agent && lock.mode == Mode::Exclusive && lock.target.as_bytes() == b"**"
         };
         Ok(self.store.locks()?.iter().any(is_all))
+    }
+
+    /// Where hints are typed.
+    pub(super) fn reader(&self) -> Reader<'_> {
+        Reader::new(&self.scope, &self.call.cwd)
     }
 
     pub(super) fn note(&mut self, kind: EventKind, target: Option<&Target>, detail: &serde_json::Value) {
@@ -98,7 +104,8 @@ impl<'a> Session<'a> {
         }
         // Nobody else may be there to see what has become overdue.
         self.store.escalate_due()?;
-        Ok(news::tell(&self.store.take_notices(&self.party.agent)?))
+        let notices = self.store.take_notices(&self.party.agent)?;
+        Ok((!notices.is_empty()).then(|| news::tell(&notices, &self.reader())))
     }
 
     /// The end of a turn. An agent with an issue is sent back with what the gate misses; then files without uncommitted

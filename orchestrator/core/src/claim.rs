@@ -141,6 +141,32 @@ impl Scope {
         Ok(self.file(self.key(cwd, &literal)?, mode)?)
     }
 
+    /// How a target is typed in the folder `cwd` of this checkout.
+    pub fn typed(&self, cwd: &Path, target: &Target) -> Vec<u8> {
+        let name = target.as_bytes();
+        let Some(folder) = cwd.strip_prefix(self.root()).ok().filter(|_| !matches!(target, Target::Name(_)))
+        else {
+            return name.to_vec();
+        };
+        let is_pattern = matches!(target, Target::Pattern(_));
+        let mut parts = name.split(|byte| *byte == b'/').peekable();
+        let mut folders = folder.iter().map(OsStr::as_bytes).peekable();
+        while let (Some(part), Some(folder)) = (parts.peek(), folders.peek())
+            && part == folder
+            && !(is_pattern && has_meta(part))
+        {
+            parts.next();
+            folders.next();
+        }
+        let typed: Vec<&[u8]> = folders.map(|_| b"..".as_slice()).chain(parts).collect();
+        let typed = typed.join(&b'/');
+        match typed.first() {
+            None => b".".to_vec(),
+            Some(b'-') => [b"./", typed.as_slice()].concat(),
+            Some(_) => typed,
+        }
+    }
+
     fn file(&self, key: Key, mode: Mode) -> Result<Want, PatternError> {
         if self.is_folder(&key) {
             let target = Target::Pattern(self.pattern(&key, b"**")?);

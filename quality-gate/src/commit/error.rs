@@ -3,7 +3,6 @@
 use std::io;
 use std::path::PathBuf;
 
-use mala_core::shell::word;
 use thiserror::Error;
 
 use crate::{GitError, Oid, OwnershipError, RepoPath};
@@ -89,15 +88,8 @@ impl NotYours {
     /// Whose it is and what to do about it, in words.
     pub fn sentence(&self) -> String {
         match &self.holder {
-            Some(holder) => format!(
-                "`{}` is held by `{holder}`: leave it out, or ask for it: mala lock ask {} --why REASON",
-                self.path,
-                word(&self.path.to_string())
-            ),
-            None => {
-                let path = word(&self.path.to_string());
-                format!("you have never held `{}`: take it first: mala lock acquire {path}", self.path)
-            }
+            Some(holder) => format!("`{}` is held by `{holder}`: leave it out, or ask for it", self.path),
+            None => format!("you have never held `{}`: take it first", self.path),
         }
     }
 }

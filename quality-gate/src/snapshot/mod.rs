@@ -37,7 +37,7 @@ pub enum SnapshotError {
     Unborn,
     #[error(
         "`{}` is not in the snapshot, which has only folders with committed files or your own: start from another \
-         one, such as: cd {}", .folder.display(), word(&.top.to_string_lossy())
+         one, such as: cd {}", .folder.display(), word(.top.as_os_str().as_encoded_bytes())
     )]
     NoFolder { folder: PathBuf, top: PathBuf },
     #[error(transparent)]

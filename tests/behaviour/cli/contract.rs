@@ -25,7 +25,7 @@ fn what_cannot_be_understood_is_a_json_document_too() {
         ("status extra --json", "unexpected argument 'extra' found"),
         ("--json msg inbox --limit 0", "invalid value '0' for '--limit <N>'"),
         ("--json lock", "a command is missing"),
-        ("--json", "requires a subcommand"),
+        ("--json", "a command is missing"),
     ] {
         let answer = run(&world, line);
         assert_eq!(answer.code, 2, "`mala {line}`: {answer:?}");

@@ -3,6 +3,7 @@
 mod asks;
 mod bad_input;
 mod contract;
+mod hints;
 mod locks;
 mod logs;
 mod messages;

@@ -66,6 +66,29 @@ fn a_file_of_a_nested_repository_belongs_to_whoever_holds_it_there() {
 }
 
 #[test]
+fn a_refusal_says_what_to_type_in_the_clients_folder() {
+    let world = world();
+    let other = repository(&world, world.base().join("other"));
+    let sub = world.root().join("sub");
+    fs::create_dir(&sub).unwrap();
+    let write = json!({ "file_path": world.root().join("held.txt"), "content": "x" });
+    let far = format!("mala -C {} lock ask held.txt --why", world.root().display());
+    for (cwd, hint) in [(&sub, "mala lock ask ../held.txt --why"), (&other, far.as_str())] {
+        let answer = before(&world, &call_in(cwd, "Write", &write));
+        assert!(denial(&answer).is_some_and(|reason| reason.contains(hint)), "{hint}: {answer}");
+    }
+}
+
+#[test]
+fn a_folder_is_refused_with_what_is_held_in_it() {
+    let world = world();
+    let answer = before(&world, &bash(&world, "rm -rf ."));
+    let reason = denial(&answer).unwrap();
+    assert!(reason.contains("`held.txt` is held by `other`") && !reason.contains("`**`"), "{reason}");
+    assert!(reason.contains("mala lock ask held.txt"), "{reason}");
+}
+
+#[test]
 fn nothing_is_left_where_mala_was_never_used() {
     let world = world();
     let other = repository(&world, world.base().join("other"));

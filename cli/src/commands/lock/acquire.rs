@@ -2,8 +2,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use mala_config::Override;
-use mala_core::shell::word;
-use mala_core::{Conflict, IssueId, Mode, Timestamp};
+use mala_core::{Conflict, IssueId, Mode, Scope, Timestamp};
 use mala_logs::telemetry::{LockResult, WaitResult, metrics, spans};
 use mala_store::{Cause, Outcome, Refusal, Request, Wait, show_circle};
 use serde_json::json;
@@ -14,7 +13,7 @@ use crate::context::{Caller, Context, Paths};
 use crate::enforce::take_over;
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
-use crate::refusal;
+use crate::refusal::{self, Reader};
 use crate::ui::{RED, plain, span};
 
 /// Lock files, all or none
@@ -90,7 +89,7 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
         Outcome::Refused(refusal) => {
             let taken = |conflict: &Conflict| refusal::taken(&mut store, &request.party.agent, conflict);
             let taken: Vec<String> = refusal.conflicts.iter().filter_map(taken).collect();
-            refused(context, &refusal, &taken, patience)
+            refused(context, &scope, &refusal, &taken, patience)
         }
     }
 }
@@ -128,6 +127,7 @@ fn say_waiting(context: &Context, patience: Duration, conflicts: &[Conflict]) {
 
 fn refused(
     context: &Context,
+    scope: &Scope,
     refusal: &Refusal,
     taken: &[String],
     patience: Option<Duration>,
@@ -145,10 +145,8 @@ fn refused(
     taken.iter().for_each(|text| ui.note("taken", RED, text));
     match (&refusal.cause, patience) {
         (Cause::Held, None) => {
-            let ask = |conflict: &Conflict| {
-                let path = word(&plain(&conflict.want.target));
-                format!("ask for it: mala lock ask {path} --why REASON; ")
-            };
+            let reader = Reader::new(scope, &context.here);
+            let ask = |conflict: &Conflict| format!("ask for it: {}; ", reader.ask(refusal::named(conflict)));
             let ask = refusal.conflicts.first().map(ask).unwrap_or_default();
             ui.hint(&format!("{ask}queue for it with `--wait 5m`, or see who works on what: mala status"));
         }
