@@ -284,6 +284,7 @@ fn git_hooks_refuse_agents_and_leave_people_alone() {
     let foreign = git(&["commit", "-qam", "bd-1: x"], Some("ann"));
     assert_ne!(foreign.code, 0);
     assert!(foreign.err.contains("`other.txt` is held by `bob`"), "{foreign:?}");
+    assert!(foreign.err.contains("git commit -- FILES") && !foreign.err.contains("restore"), "{foreign:?}");
     let nameless = git(&["commit", "-qam", "no issue"], Some("bob"));
     assert!(nameless.code != 0 && nameless.err.contains("names no issue"), "{nameless:?}");
     assert_eq!(git(&["commit", "-qam", "bd-1: x"], Some("bob")).code, 0);
@@ -352,4 +353,68 @@ fn nobody_takes_back_a_commit_of_somebody_else() {
         "no more than its own"
     );
     assert_eq!(world.git(&["log", "--format=%s"]), "start");
+}
+
+#[test]
+fn a_damaged_store_stops_agents_and_warns_people() {
+    let world = world();
+    assert_eq!(with_path(&world, &mut mala(&world, ["init", "--yes", "--client", "claude"])).code, 0);
+    done(&world, "lock acquire other.txt --agent bob");
+    for rest in ["state.db-wal", "state.db-shm"] {
+        let _ = fs::remove_file(world.state_dir().join(rest));
+    }
+    fs::write(world.state_dir().join("state.db"), [0xA5; 8192]).unwrap();
+    let commit = |agent: Option<&str>| {
+        world.write("file.txt", &format!("by {agent:?}\n"));
+        let mut command = world.command("git");
+        command.args(["commit", "-qam", "bd-1: x"]).env_remove("MALA_AGENT");
+        with_path(&world, command.envs(agent.map(|agent| ("MALA_AGENT", agent))))
+    };
+    let person = commit(None);
+    assert_eq!(person.code, 0, "{person:?}");
+    assert_eq!(person.err.matches("this commit is not checked").count(), 1, "{person:?}");
+    assert!(person.err.contains("mv ") && person.err.contains("state.db.damaged"), "{person:?}");
+    let agent = commit(Some("ann"));
+    assert_ne!(agent.code, 0, "{agent:?}");
+    // A client's session is an agent, though nobody can say which.
+    let claude = world.base().join("claude");
+    fs::copy("/bin/bash", &claude).unwrap();
+    world.write("file.txt", "by a client\n");
+    let below = with_path(&world, world.command(&claude).args(["-c", "git commit -qam 'bd-1: x'; exit $?"]));
+    assert_ne!(below.code, 0, "{below:?}");
+}
+
+#[test]
+fn undo_in_a_linked_worktree_leaves_the_hooks_that_others_use() {
+    let world = world();
+    let init = |folder: &std::path::Path, args: &[&str]| {
+        let mut command = mala(&world, ["init", "--yes", "--client", "claude"]);
+        with_path(&world, command.args(args).current_dir(folder))
+    };
+    let linked = world.base().join("linked");
+    assert_eq!(init(world.root(), &[]).code, 0);
+    world.git(&["worktree", "add", "-q", linked.to_str().unwrap()]);
+    assert_eq!(init(&linked, &[]).code, 0);
+    let undone = init(&linked, &["--undo"]);
+    let hook = world.root().join(".git/hooks/pre-commit");
+    assert!(undone.code == 0 && hook.exists(), "{undone:?}");
+    assert!(undone.out.contains("in use") && undone.err.contains("mala -C"), "{undone:?}");
+    assert_eq!(init(world.root(), &["--undo"]).code, 0);
+    assert!(!hook.exists());
+    // Where nobody else is set up, what was added goes.
+    fs::remove_file(world.root().join("mala.toml")).unwrap();
+    assert_eq!(init(&linked, &[]).code, 0);
+    assert!(hook.exists());
+    assert_eq!(init(&linked, &["--undo"]).code, 0);
+    assert!(!hook.exists());
+}
+
+#[test]
+fn a_test_without_a_usable_log_says_where_to_look() {
+    let world = world();
+    agent(&world, "ann", "bd-1", &format!("check-all {QUIET}"));
+    let log = world.state_dir().join("evidence/evidence.jsonl");
+    fs::write(&log, "no record\n").unwrap();
+    let answer = with_path(&world, &mut mala(&world, ["test", "--agent", "ann", "--", "check-all"]));
+    assert!(answer.err.contains("mala logs verify"), "{answer:?}");
 }

@@ -5,8 +5,8 @@ use mala_core::file::MESSAGE;
 use mala_gate::hooks;
 use serde_json::json;
 
-use super::Judged;
-use crate::context::{Context, open};
+use super::{Judged, Opened};
+use crate::context::Context;
 use crate::error::{CliError, Code};
 
 /// Check that a commit message names its issue; git's `commit-msg` hook calls this
@@ -26,8 +26,9 @@ pub(crate) struct CommitMsgArgs {
 pub(super) fn cmd_commit_msg(args: &CommitMsgArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
-    let mut store = open(&scope)?;
-    let subject = args.judged.resolve(context, &mut store)?;
+    let Opened::Known(_, subject) = args.judged.open(context, &scope, settings.gate.people)? else {
+        return checked(false, context);
+    };
     if subject.agent.is_none() && subject.issue.is_none() && !settings.gate.people {
         return checked(false, context);
     }

@@ -7,12 +7,14 @@ mod pre_commit;
 mod transcript;
 
 use clap::Subcommand;
+use mala_agents::Client;
 use mala_config::{Settings, ValidateSettings};
-use mala_core::{AgentId, IssueId, Pattern};
+use mala_core::{AgentId, IssueId, Pattern, Scope};
 use mala_gate::rules::{Breadth, Clean, Foreign, Rules};
+use mala_store::process::Process;
 use mala_store::{Party, Store};
 
-use crate::context::Context;
+use crate::context::{Context, open};
 use crate::error::{CliError, Code};
 
 pub(crate) use check::{Question, verdict};
@@ -56,7 +58,28 @@ pub(crate) struct Subject {
     pub(crate) issue: Option<IssueId>,
 }
 
+/// What git's hooks have to go by.
+enum Opened {
+    Known(Store, Subject),
+    /// The store cannot be used, and it is a person who commits.
+    Unchecked(CliError),
+}
+
 impl Judged {
+    /// Opens the store for a hook of git's. One that cannot be used stops agents, and people only if they are held to the rules.
+    fn open(&self, context: &Context, scope: &Scope, for_people: bool) -> Result<Opened, CliError> {
+        let opened = open(scope).and_then(|mut store| {
+            let subject = self.resolve(context, &mut store)?;
+            Ok((store, subject))
+        });
+        let may_be_agent = || self.agent.is_some() || context.supervised.is_some() || is_below_client();
+        match opened {
+            Ok((store, subject)) => Ok(Opened::Known(store, subject)),
+            Err(error) if for_people || may_be_agent() => Err(error),
+            Err(error) => Ok(Opened::Unchecked(error)),
+        }
+    }
+
     pub(crate) fn resolve(&self, context: &Context, store: &mut Store) -> Result<Subject, CliError> {
         let bound = context.bound_party(store)?;
         let agent = match bound {
@@ -67,6 +90,13 @@ impl Judged {
         let issue = self.issue.clone().or_else(|| known.and_then(|known| known.party.issue));
         Ok(Subject { agent, issue })
     }
+}
+
+/// True below a client: its session is an agent, though the store cannot say which.
+fn is_below_client() -> bool {
+    let me = Process::find(std::process::id());
+    let mut above = me.iter().flat_map(Process::ancestors);
+    above.any(|process| Client::ALL.iter().any(|client| client.name() == process.name))
 }
 
 /// The rules that the settings ask for.

@@ -4,8 +4,8 @@ use mala_gate::Repo;
 use mala_store::{EventKind, Party, process};
 use serde_json::json;
 
-use super::Judged;
-use crate::context::{Context, open};
+use super::{Judged, Opened};
+use crate::context::Context;
 use crate::error::{CliError, Code};
 
 /// Note that a commit was made; git's `post-commit` hook calls this
@@ -19,11 +19,15 @@ pub(crate) struct PostCommitArgs {
 
 pub(super) fn cmd_post_commit(args: &PostCommitArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
-    let mut store = open(&scope)?;
-    let subject = args.judged.resolve(context, &mut store)?;
-    let (Some(agent), Some(commit)) = (subject.agent, Repo::new(scope).resolve("HEAD")?) else {
+    let unknown = || {
         context.ui.answer(&json!({ "commit": null, "agent": null }), |_| Ok(()))?;
-        return Ok(Code::SUCCESS);
+        Ok(Code::SUCCESS)
+    };
+    let Opened::Known(mut store, subject) = args.judged.open(context, &scope, false)? else {
+        return unknown();
+    };
+    let (Some(agent), Some(commit)) = (subject.agent, Repo::new(scope).resolve("HEAD")?) else {
+        return unknown();
     };
     let known = store.agents()?.into_iter().find(|known| known.party.agent == agent);
     let owner: Owner = match known {

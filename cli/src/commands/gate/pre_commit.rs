@@ -1,14 +1,16 @@
+use std::env;
 use std::path::PathBuf;
 
 use clap::Args;
 use mala_gate::{Repo, hooks};
 use serde_json::json;
 
-use super::Judged;
-use crate::context::{Context, open};
+use super::{Judged, Opened};
+use crate::context::Context;
 use crate::error::{CliError, Code, REFUSED};
 use crate::ownership::StoreOwnership;
-use crate::ui::RED;
+use crate::refusal::Reader;
+use crate::ui::{RED, plain};
 
 /// Check that only one's own files are staged; git's `pre-commit` hook calls this
 ///
@@ -28,8 +30,15 @@ pub(crate) struct PreCommitArgs {
 pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
-    let mut store = open(&scope)?;
-    let subject = args.judged.resolve(context, &mut store)?;
+    let (store, subject) = match args.judged.open(context, &scope, settings.gate.people)? {
+        Opened::Known(store, subject) => (store, subject),
+        Opened::Unchecked(error) => {
+            context.ui.warning(&format!("this commit is not checked: {}", error.messages().join(": ")));
+            error.hints.iter().for_each(|hint| context.ui.hint(hint));
+            context.ui.answer(&json!({ "refused": [] }), |_| Ok(()))?;
+            return Ok(Code::SUCCESS);
+        }
+    };
     if subject.agent.is_none() && !settings.gate.people {
         context.ui.answer(&json!({ "refused": [] }), |_| Ok(()))?;
         return Ok(Code::SUCCESS);
@@ -45,11 +54,15 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
         return Ok(Code::SUCCESS);
     }
     for file in &offending {
-        context.ui.note("refused", RED, &file.sentence());
+        context.ui.note("refused", RED, &plain(file.sentence()));
     }
+    // Git calls its hooks at the top, and says where it was called itself.
+    let folder = env::var_os("GIT_PREFIX").unwrap_or_default();
+    let reader = Reader::new(repo.scope(), &context.here.join(folder));
+    reader.about(&offending).for_each(|hint| context.ui.hint(&hint));
     context.ui.hint(match subject.agent {
         Some(_) => {
-            "commit exactly your own files: mala commit -m MESSAGE; unstage the others: git restore --staged FILE"
+            "commit only your own files, and leave what others have staged: mala commit -m MESSAGE, or git commit -- FILES"
         }
         None => "unstage them: git restore --staged FILE",
     });
