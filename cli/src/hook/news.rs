@@ -40,7 +40,7 @@ fn message(letter: &Letter) -> String {
     let text = body.as_str();
     let shown: String = text.chars().take(LONGEST_MESSAGE).collect();
     let rest = if shown.len() < text.len() {
-        format!(" [...] (the rest: mala msg thread {})", word(&plain(thread)))
+        format!(" [...] (the rest: mala msg thread {})", word(plain(thread)))
     } else {
         String::new()
     };

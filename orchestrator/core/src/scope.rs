@@ -251,7 +251,7 @@ mod tests {
         let around = |path: PathBuf| -> Vec<PathBuf> {
             Scope::around(&path).unwrap().into_iter().map(|scope| scope.root).collect()
         };
-        assert_eq!(around(root.join("new/folder/a.rs")), [root.clone()]);
+        assert_eq!(around(root.join("new/folder/a.rs")), std::slice::from_ref(&root));
         assert_eq!(around(inner.join("src/a.rs")), [inner.clone(), root.clone()]);
         assert_eq!(around(dir.path().join("link.rs")), [inner.clone(), root.clone()], "through a link");
         assert_eq!(around(inner.join(".git/hooks/x")), [inner.clone(), root.clone()], "git's own files");

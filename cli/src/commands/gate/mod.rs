@@ -60,7 +60,7 @@ pub(crate) struct Subject {
 
 /// What git's hooks have to go by.
 enum Opened {
-    Known(Store, Subject),
+    Known(Box<Store>, Subject),
     /// The store cannot be used, and it is a person who commits.
     Unchecked(CliError),
 }
@@ -74,7 +74,7 @@ impl Judged {
         });
         let may_be_agent = || self.agent.is_some() || context.supervised.is_some() || is_below_client();
         match opened {
-            Ok((store, subject)) => Ok(Opened::Known(store, subject)),
+            Ok((store, subject)) => Ok(Opened::Known(Box::new(store), subject)),
             Err(error) if for_people || may_be_agent() => Err(error),
             Err(error) => Ok(Opened::Unchecked(error)),
         }

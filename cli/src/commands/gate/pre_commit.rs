@@ -46,7 +46,7 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
     let index = args.index.as_ref().map(|index| context.cwd.join(index));
     let repo = Repo::new(scope);
     let offending =
-        hooks::pre_commit(&repo, &StoreOwnership::new(store), subject.agent.as_ref(), index.as_deref())?;
+        hooks::pre_commit(&repo, &StoreOwnership::new(*store), subject.agent.as_ref(), index.as_deref())?;
     let files: Vec<_> =
         offending.iter().map(|file| json!({ "path": file.path, "holder": file.holder })).collect();
     context.ui.answer(&json!({ "refused": files }), |_| Ok(()))?;
