@@ -30,6 +30,15 @@ impl Client {
         }
     }
 
+    /// The variable that is set for whatever it runs.
+    pub fn mark(self) -> Option<&'static str> {
+        match self {
+            Self::Claude => Some("CLAUDECODE"),
+            Self::Gemini => Some("GEMINI_CLI"),
+            Self::Codex | Self::Opencode => None,
+        }
+    }
+
     /// The variable in which it tells its hooks where its project is.
     pub fn project_variable(self) -> Option<&'static str> {
         match self {

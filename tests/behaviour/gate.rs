@@ -9,7 +9,7 @@ mod transcripts;
 use std::fs;
 use std::process::Command;
 
-use mala_tests::{World, write_script};
+use mala_tests::{World, eventually, write_script};
 use serde_json::{Value, json};
 
 use crate::cli::{Answer, MALA, done, held, mala, pair};
@@ -364,18 +364,30 @@ fn a_damaged_store_stops_agents_and_warns_people() {
         let _ = fs::remove_file(world.state_dir().join(rest));
     }
     fs::write(world.state_dir().join("state.db"), [0xA5; 8192]).unwrap();
-    let commit = |agent: Option<&str>| {
-        world.write("file.txt", &format!("by {agent:?}\n"));
-        let mut command = world.command("git");
-        command.args(["commit", "-qam", "bd-1: x"]).env_remove("MALA_AGENT");
-        with_path(&world, command.envs(agent.map(|agent| ("MALA_AGENT", agent))))
+    // Whoever runs these tests may be an agent: its processes are not above one that was left alone.
+    let commit = |variable: Option<&str>| {
+        world.write("file.txt", &format!("by {variable:?}\n"));
+        let [err, code] = ["err", "code"].map(|name| world.base().join(name));
+        let _ = fs::remove_file(&code);
+        let script = "git commit -qam 'bd-1: x' 2> ../err; echo $? > ../left; mv ../left ../code";
+        let mut command = world.command("setsid");
+        command.args(["--fork", "bash", "-c", script]);
+        for name in ["MALA_AGENT", "CLAUDECODE", "GEMINI_CLI"] {
+            command.env_remove(name);
+        }
+        with_path(&world, command.envs(variable.map(|name| (name, "ann"))));
+        eventually("the commit is over", || code.exists());
+        let read = |file| fs::read_to_string(file).unwrap();
+        (read(code).trim() == "0", read(err))
     };
-    let person = commit(None);
-    assert_eq!(person.code, 0, "{person:?}");
-    assert_eq!(person.err.matches("this commit is not checked").count(), 1, "{person:?}");
-    assert!(person.err.contains("mv ") && person.err.contains("state.db.damaged"), "{person:?}");
-    let agent = commit(Some("ann"));
-    assert_ne!(agent.code, 0, "{agent:?}");
+    let (is_made, err) = commit(None);
+    assert!(is_made, "{err}");
+    assert_eq!(err.matches("this commit is not checked").count(), 1, "{err}");
+    assert!(err.contains("mv ") && err.contains("state.db.damaged"), "{err}");
+    for variable in ["MALA_AGENT", "CLAUDECODE", "GEMINI_CLI"] {
+        let (is_made, err) = commit(Some(variable));
+        assert!(!is_made && err.contains("is damaged"), "{variable}: {err}");
+    }
     // A client's session is an agent, though nobody can say which.
     let claude = world.base().join("claude");
     fs::copy("/bin/bash", &claude).unwrap();

@@ -6,6 +6,8 @@ mod post_commit;
 mod pre_commit;
 mod transcript;
 
+use std::env;
+
 use clap::Subcommand;
 use mala_agents::Client;
 use mala_config::{Settings, ValidateSettings};
@@ -94,9 +96,11 @@ impl Judged {
 
 /// True below a client: its session is an agent, though the store cannot say which.
 fn is_below_client() -> bool {
+    // Not every client's process has its name.
+    let is_marked = Client::ALL.into_iter().filter_map(Client::mark).any(|mark| env::var_os(mark).is_some());
     let me = Process::find(std::process::id());
     let mut above = me.iter().flat_map(Process::ancestors);
-    above.any(|process| Client::ALL.iter().any(|client| client.name() == process.name))
+    is_marked || above.any(|process| Client::ALL.iter().any(|client| client.name() == process.name))
 }
 
 /// The rules that the settings ask for.
