@@ -41,12 +41,14 @@ pub fn objections(args: &[OsString], exists: impl Fn(&Path) -> bool) -> Vec<Obje
     Call::read(&args).map(|call| rules::judge(&call, &exists)).unwrap_or_default()
 }
 
-/// True if the command `args`, `git` itself first, locks the index before it reads it, or has no use for it. All others may hold
-/// on to what they read before.
+/// True if the command `args`, `git` itself first, locks the index before it reads it, looks itself whether it has changed since, or
+/// has no use for it. All others may hold on to what they read before.
 pub fn locks_first(args: &[OsString]) -> bool {
     const FIRST: &[&str] = &["add", "apply", "mv", "read-tree", "restore", "rm", "stage", "update-index"];
+    /// They write it only to be faster the next time.
+    const LOOK: &[&str] = &["describe", "diff", "status"];
     let args: Vec<&str> = args.iter().skip(1).map(|arg| arg.to_str().unwrap_or("?")).collect();
-    Call::read(&args).is_none_or(|call| FIRST.contains(&call.verb))
+    Call::read(&args).is_none_or(|call| [FIRST, LOOK].concat().contains(&call.verb))
 }
 
 /// The folder that git would look for a repository from, as `args`, `git` itself first, change it when git is started in

@@ -44,10 +44,19 @@ fn tree(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> Option<Objection> {
         "reset" if call.has(&["--soft"]) => {
             refuse("it takes back everybody's commits", "to take back your own last one: mala commit --undo")
         }
-        "reset" if !names_files(call, &|_| false) || names_everything(call) => refuse(
-            "it undoes everybody's work",
-            "for your own files: git restore --staged --worktree -- FILE",
-        ),
+        "reset" if !names_files(call, &|_| false) || names_everything(call) => {
+            if call.has(&["--hard", "--merge", "--keep"]) {
+                refuse(
+                    "it undoes everybody's work",
+                    "for your own files: git restore --staged --worktree -- FILE",
+                )
+            } else {
+                refuse(
+                    "it unstages what others have staged",
+                    "for your own files: git restore --staged -- FILE",
+                )
+            }
+        }
         "clean" if !call.has(&["-n", "--dry-run"]) => {
             refuse("it deletes everybody's new files", "delete your own: rm FILE")
         }

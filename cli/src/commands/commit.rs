@@ -128,7 +128,7 @@ fn undo(args: &CommitArgs, context: &Context, scope: Scope) -> Result<Code, CliE
     if !is_seen && !commit::is_signed_by(&commit, &agent) {
         let id = id.short();
         return Err(CliError::refused(format!("the last commit, {id}, is not known to be one of `{agent}`"))
-            .hint(format!("leave it to a person: git revert {id}")));
+            .hint("only one's own commit can be taken back, and only the last; leave the rest to a person: git revert COMMIT"));
     }
     let files = commit::undo(&repo, &process::current(), &commit)?;
     let files: Vec<String> = files.iter().map(ToString::to_string).collect();

@@ -125,10 +125,11 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     guard.tree_ended();
     // The tree is dead, so what its git left is nobody's. Threads that end with the process may keep the guard until then.
     guard.end_git_locks();
+    // If the command was not started, the agent keeps what it held before.
+    let exit = exit?;
     if !args.keep_locks {
         guard.release_all()?;
     }
-    let exit = exit?;
     spans::ended(&session, exit.code, exit.signal);
     guard.turns().end_span();
     report(context, &party, &guard, exit, is_enforced)?;

@@ -6,7 +6,8 @@
 //! - A process of an agent's tree made it. The supervisor makes these files on behalf of the tree, and writes down the
 //!   maker and the file's identity (device, inode, birth) before the file has its name. Locks of a person's git, or of
 //!   anything else outside of agents' trees, are in no record, so they are never touched.
-//! - The very same file is still there. One that was made since has another identity, also under a number used again.
+//! - The very same file is still there. One that was made since has another identity, also under a number used again: it is born
+//!   later, because the supervisor has the first one open for a moment longer than such times differ by.
 //! - Its maker is dead. Git's locks belong to the process that made them: it alone renames or removes them.
 //! - Nobody else removes locks at the same moment: those who do take turns, so none removes a file made after its look.
 //!
@@ -14,6 +15,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -28,6 +30,11 @@ use serde::{Deserialize, Serialize};
 
 /// A file of records that grows beyond this is begun anew as soon as nothing in it counts any more.
 const LONG: u64 = 64 << 10;
+
+/// Files are born in steps of some milliseconds.
+const SAME_MOMENT: Duration = Duration::from_millis(100);
+/// So many lock files are remembered before those that are gone are forgotten.
+const MANY: usize = 64;
 
 /// How long to wait for a turn, which takes no longer than to look at a few files.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -45,7 +52,21 @@ pub(crate) struct GitLocks {
 struct Made {
     file: File,
     /// Those that may still be there.
-    locks: Vec<Record>,
+    locks: Vec<MadeLock>,
+}
+
+#[derive(Debug)]
+struct MadeLock {
+    record: Record,
+    at: Instant,
+    /// Kept open: a file that got the same number in the same moment would be taken for this one.
+    _file: Option<OwnedFd>,
+}
+
+impl MadeLock {
+    fn is_of_interest(&self) -> bool {
+        self.at.elapsed() < SAME_MOMENT || self.record.is_there()
+    }
 }
 
 /// One lock file, as it is written down.
@@ -74,8 +95,9 @@ impl Record {
         FileIdentity { device, inode, born }
     }
 
+    /// Where files have no time of birth, nobody can tell.
     fn is_there(&self) -> bool {
-        identity_of(self.path.as_path()) == Some(self.identity())
+        self.born != (0, 0) && identity_of(self.path.as_path()) == Some(self.identity())
     }
 
     fn is_nobodys(&self) -> bool {
@@ -103,30 +125,34 @@ impl GitLocks {
         let mut made = self.made();
         // Without a record the lock is merely never removed by mala, as if there were none.
         let _ = made.file.write_all(&line);
-        made.locks.push(record);
+        if made.locks.len() >= MANY {
+            made.locks.retain(MadeLock::is_of_interest);
+        }
+        let file = lock.file.try_clone_to_owned().ok();
+        made.locks.push(MadeLock { record, at: Instant::now(), _file: file });
     }
 
     /// Removes what killed processes of this tree have left.
     pub(crate) fn clear(&self) {
         let mut made = self.made();
-        made.locks.retain(Record::is_there);
+        made.locks.retain(MadeLock::is_of_interest);
         if made.locks.is_empty() {
             if made.file.metadata().is_ok_and(|file| file.len() > LONG) {
                 let _ = made.file.set_len(0);
             }
             return;
         }
-        if made.locks.iter().any(Record::is_nobodys)
+        if made.locks.iter().any(|lock| lock.record.is_nobodys())
             && let Ok(_turn) = turn(&self.folder)
         {
-            made.locks.retain(|record| !remove(record));
+            made.locks.retain(|lock| !remove(&lock.record));
         }
     }
 
     /// Removes what the tree, which is dead by now, has left, and the records unless they are still needed.
     pub(crate) fn end(&self) {
         self.clear();
-        if self.made().locks.is_empty() {
+        if !self.made().locks.iter().any(|lock| lock.record.is_there()) {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -7,10 +7,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mala_sandbox::{FileIdentity, GitLock, identity_of};
+use mala_core::file::open_regular;
+use mala_sandbox::{FileIdentity, GitLock, identity_of, identity_of_open};
 use mala_store::process::Process;
 
 /// How much is remembered: few gits of an agent run at once.
@@ -33,12 +35,22 @@ struct Known {
 }
 
 /// When a program may have read the index, and what it was then, if there was one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum Reading {
     AfterItsLock,
-    SinceItsStart(Option<FileIdentity>),
+    SinceItsStart(Option<Seen>),
     /// Nobody knows what it does, but it has waited for the lock.
-    BeforeItWaited(Option<FileIdentity>),
+    BeforeItWaited(Option<Seen>),
+}
+
+/// An index, kept open so that no other file gets its number.
+#[derive(Debug)]
+struct Seen(File);
+
+impl Seen {
+    fn is(&self, index: Option<FileIdentity>) -> bool {
+        index.is_some() && identity_of_open(&self.0) == index
+    }
 }
 
 impl Outdated {
@@ -51,7 +63,7 @@ impl Outdated {
     pub(super) fn begins(&self, pid: u32, git: Option<&[OsString]>) {
         let reading = git.map(|args| match mala_agents::git::locks_first(args) {
             true => Reading::AfterItsLock,
-            false => Reading::SinceItsStart(identity_of(&self.index)),
+            false => Reading::SinceItsStart(self.see()),
         });
         let programs = &mut self.known().programs;
         match reading {
@@ -68,7 +80,7 @@ impl Outdated {
     /// A program has to wait for this lock.
     pub(super) fn waits(&self, pid: u32, lock: &Path) {
         if lock == self.lock {
-            let waits = || Reading::BeforeItWaited(identity_of(&self.index));
+            let waits = || Reading::BeforeItWaited(self.see());
             self.known().programs.entry(pid).or_insert_with(waits);
         }
     }
@@ -81,10 +93,14 @@ impl Outdated {
         let now = identity_of(&self.index);
         let mut known = self.known();
         let is_own = now.is_some_and(|now| known.own.contains(&now));
+        let is_other = |seen: &Option<Seen>| match seen {
+            Some(seen) => !seen.is(now),
+            None => now.is_some(),
+        };
         let is_behind = match known.programs.get(&lock.pid) {
-            Some(Reading::SinceItsStart(read)) => *read != now && !is_own,
-            Some(Reading::BeforeItWaited(read)) => {
-                let is_behind = *read != now;
+            Some(Reading::SinceItsStart(seen)) => !is_own && is_other(seen),
+            Some(Reading::BeforeItWaited(seen)) => {
+                let is_behind = is_other(seen);
                 known.programs.remove(&lock.pid);
                 is_behind
             }
@@ -97,6 +113,10 @@ impl Outdated {
         is_behind
     }
 
+    fn see(&self) -> Option<Seen> {
+        open_regular(&self.index).ok().map(Seen)
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,7 +125,8 @@ impl Outdated {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::fs::{self, File};
+    use std::fs;
+    use std::os::fd::AsFd;
 
     use tempfile::TempDir;
 
@@ -149,7 +170,9 @@ mod tests {
         /// Whether this process gets the lock; if so, it writes the index.
         fn locks(&self, pid: u32) -> bool {
             let (path, identity) = self.make_lock();
-            let gets = !self.outdated.is_behind(&GitLock { pid, path: &path, identity });
+            let file = File::open(&path).unwrap();
+            let lock = GitLock { pid, path: &path, identity, file: file.as_fd() };
+            let gets = !self.outdated.is_behind(&lock);
             if gets { fs::rename(&path, self.folder.path().join("index")) } else { fs::remove_file(&path) }
                 .unwrap();
             gets
@@ -198,7 +221,9 @@ mod tests {
         repository.begins(1, "git commit -m x");
         let path = repository.folder.path().join("HEAD.lock");
         let identity = repository.write();
-        assert!(!repository.outdated.is_behind(&GitLock { pid: 1, path: &path, identity }));
+        let file = File::open(repository.folder.path().join("index")).unwrap();
+        let lock = GitLock { pid: 1, path: &path, identity, file: file.as_fd() };
+        assert!(!repository.outdated.is_behind(&lock));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::cell::LazyCell;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -100,9 +101,12 @@ pub struct GitLock<'a> {
     /// Absolute.
     pub path: &'a Path,
     pub identity: FileIdentity,
+    /// As long as somebody has it open, no other file gets its identity.
+    pub file: BorrowedFd<'a>,
 }
 
-/// One file, whatever its name: a number that was used again has another time of birth.
+/// One file, whatever its name: a number that was used again has another time of birth, unless that was within a few
+/// milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileIdentity {
     pub device: (u32, u32),

@@ -77,6 +77,11 @@ pub fn identity_of(_path: &Path) -> Option<FileIdentity> {
     None
 }
 
+/// Nor when they are open.
+pub fn identity_of_open(_file: impl std::os::fd::AsFd) -> Option<FileIdentity> {
+    None
+}
+
 /// Nothing is removed: no file is known by its identity.
 pub fn remove_name(_path: &Path, _file: FileIdentity) -> bool {
     false

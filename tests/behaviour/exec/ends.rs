@@ -46,6 +46,9 @@ fn one_name_is_one_agent_at_a_time() {
 #[test]
 fn who_locks_by_a_name_and_then_runs_a_command_by_it_is_one_agent() {
     let world = world();
+    let mistyped: Answer =
+        mala(&world, ["exec", "--agent", "other", "--", "no-such"]).output().unwrap().into();
+    assert_eq!(held(&world), [pair("held.txt", "other")], "nothing was started: {mistyped:?}");
     let other = exec(&world, "other", "echo mine >> held.txt && cat");
     assert_eq!((other.code, read(&world, "held.txt").as_str()), (0, "theirs\nmine\n"), "{other:?}");
     assert!(held(&world).is_empty(), "the agent ends with its command");

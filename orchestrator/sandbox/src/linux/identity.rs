@@ -14,6 +14,11 @@ pub(crate) fn of_open(fd: impl AsFd) -> Result<FileIdentity, Errno> {
     statx(fd, c"", AtFlags::EMPTY_PATH, wanted()).map(|stat| identity(&stat))
 }
 
+/// The same for whoever has it open.
+pub fn identity_of_open(file: impl AsFd) -> Option<FileIdentity> {
+    of_open(file).ok()
+}
+
 /// The file that has this name now, itself and not what it points to; nothing if there is none.
 pub fn identity_of(path: &Path) -> Option<FileIdentity> {
     statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted()).ok().map(|stat| identity(&stat))

@@ -32,7 +32,7 @@ mod zones;
 pub use capture::Capture;
 pub use drain::{has_writers, writers};
 pub use gate::Held;
-pub use identity::{identity_of, remove_name};
+pub use identity::{identity_of, identity_of_open, remove_name};
 pub use leash::{Leash, tie};
 pub use probe::probe;
 pub use signals::{expect_children, take_signals};

@@ -1,6 +1,6 @@
 //! Opening files.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread;
@@ -358,26 +358,20 @@ impl Session<'_> {
     /// before it could tell anybody leaves nothing behind.
     fn create_git_lock(&self, place: &Place, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let unnamed = flags.difference(OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW) | OFlags::TMPFILE;
-        let tell = |fd: &OwnedFd| -> Result<GitLock<'_>, Errno> {
-            let (pid, path, identity) = (self.task.process()?, place.path.as_path(), identity::of_open(fd)?);
-            let lock = GitLock { pid, path, identity };
-            self.ask(|guard| guard.makes_git_lock(&lock));
-            Ok(lock)
-        };
-        let (fd, lock) = match rustix::fs::openat(place.parent()?, c".", unnamed, mode) {
-            Ok(fd) => {
-                let lock = tell(&fd)?;
-                handle::link(&fd, place.parent()?, place.name())?;
-                (fd, lock)
-            }
+        let (fd, has_name) = match rustix::fs::openat(place.parent()?, c".", unnamed, mode) {
+            Ok(fd) => (fd, false),
             // This file system makes no files without a name.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-                let fd = rustix::fs::openat(place.parent()?, place.name(), flags, mode)?;
-                let lock = tell(&fd)?;
-                (fd, lock)
+                (rustix::fs::openat(place.parent()?, place.name(), flags, mode)?, true)
             }
             Err(errno) => return Err(errno),
         };
+        let (pid, identity) = (self.task.process()?, identity::of_open(&fd)?);
+        let lock = GitLock { pid, path: &place.path, identity, file: fd.as_fd() };
+        self.ask(|guard| guard.makes_git_lock(&lock));
+        if !has_name {
+            handle::link(&fd, place.parent()?, place.name())?;
+        }
         if let Ruling::Refuse { message } = self.ask(|guard| guard.judge_git_lock(&lock)) {
             identity::remove_name(lock.path, lock.identity);
             self.task.tell(&message);
