@@ -229,13 +229,16 @@ impl Clerk {
     /// What the attempt's agent has changed and not committed. From here on it is held for the agent, so nobody else
     /// can take it before it is saved.
     fn own_dirty_files(&self, attempt: &Attempt) -> Result<BTreeSet<RepoPath>, PortError> {
-        let mut dirty: BTreeMap<Key, RepoPath> = BTreeMap::new();
-        for path in salvage::dirty(&self.repo)? {
-            dirty.insert(self.repo.key(&path), path);
-        }
-        let keys: Vec<Key> = dirty.keys().cloned().collect();
+        self.own(attempt, salvage::dirty(&self.repo)?)
+    }
+
+    /// Those of the files that the attempt's agent had. They are held for it, too.
+    fn own(&self, attempt: &Attempt, files: BTreeSet<RepoPath>) -> Result<BTreeSet<RepoPath>, PortError> {
+        let mut files: BTreeMap<Key, RepoPath> =
+            files.into_iter().map(|path| (self.repo.key(&path), path)).collect();
+        let keys: Vec<Key> = files.keys().cloned().collect();
         let own = self.ledger.secure(attempt, &keys)?;
-        Ok(own.into_iter().filter_map(|key| dirty.remove(&key)).collect())
+        Ok(own.into_iter().filter_map(|key| files.remove(&key)).collect())
     }
 
     /// Keeps what people have left uncommitted, before the agent begins. What is held may be an agent's.

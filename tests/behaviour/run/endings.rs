@@ -256,3 +256,17 @@ fn what_a_person_edits_during_a_run_is_put_back_if_a_later_agent_takes_it_over_a
     assert_eq!(batch.world.git(&["show", "refs/mala/bd-2/1:base.txt"]), "the person's\nagent");
     batch.assert_nothing_left();
 }
+
+#[test]
+fn what_a_person_had_is_put_back_if_an_agent_deletes_or_moves_it_and_fails() {
+    let script = "rm mine.txt folder/x; rmdir folder; mv other.txt elsewhere.txt; exit 1";
+    let batch = Batch::with(script, "[run]\nattempts = 1");
+    batch.issue("bd-1", &[]);
+    let files = ["mine.txt", "folder/x", "other.txt"];
+    files.iter().for_each(|name| batch.world.write(name, name));
+    let run = batch.run(&[]);
+    assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    assert_eq!(files.map(|name| batch.read(name)), files.map(str::to_owned), "{run:?}");
+    assert_eq!(batch.read("elsewhere.txt"), "", "it was the agent's");
+    batch.assert_nothing_left();
+}

@@ -196,7 +196,7 @@ impl Clerk {
         let attempt = &given.attempt;
         let kept = Staged::of(self.repo.scope(), &attempt.agent);
         let changes = kept.changes(&self.repo)?;
-        let files = self.own_dirty_files(attempt)?;
+        let mut files = self.own_dirty_files(attempt)?;
         let entries = salvage::staged_by(&self.repo, &changes)?;
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);
         let message = format!(
@@ -217,6 +217,7 @@ impl Clerk {
         let (name, saved) = (format!("{name}.staged"), salvaged.saved.as_ref());
         salvaged.staged = salvage::save_staged(&self.repo, &name, &both, saved, &message)?;
         let before = Before::of(&self.repo, &attempt.run, &attempt.agent)?;
+        files.extend(self.own(attempt, before.gone(&self.repo)?)?);
         salvage::restore(&self.repo, &self.owner, &files, &before)?;
         salvage::restore_staged(&self.repo, &self.owner, &entries, &changes, attempt.head.as_ref())?;
         kept.forget()?;

@@ -148,6 +148,16 @@ impl Before {
         past.into_iter().try_for_each(|name| refs::update(repo, name, &["-d", name]))
     }
 
+    /// The files that a person had and that are not there any more: git says nothing of those that it never knew.
+    pub fn gone(&self, repo: &Repo) -> Result<BTreeSet<RepoPath>, SalvageError> {
+        let Some(saved) = &self.saved else { return Ok(BTreeSet::new()) };
+        let changes = repo.changes_of(&repo.commit(&saved.commit)?)?;
+        let is_gone = |change: &FileChange| {
+            change.after.is_some() && change.path.within(repo.root()).symlink_metadata().is_err()
+        };
+        Ok(changes.into_iter().filter(is_gone).map(|change| change.path).collect())
+    }
+
     /// The files that were a person's and that nobody has committed since.
     pub(super) fn untouched(
         &self,
