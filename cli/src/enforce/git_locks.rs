@@ -238,3 +238,30 @@ fn turn(folder: &Path) -> io::Result<File> {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_made_right_after_another_is_not_taken_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(Command::new("git").args(["init", "-q"]).current_dir(&dir).status().unwrap().success());
+        let locks = GitLocks::open(&Scope::discover(dir.path()).unwrap()).unwrap();
+        let path = dir.path().join(".git/index.lock");
+        for _ in 0..200 {
+            let file = File::create_new(&path).unwrap();
+            let identity = identity_of(&path).unwrap();
+            locks.note(&GitLock { pid: std::process::id(), path: &path, identity, file: file.as_fd() });
+            drop(file);
+            fs::remove_file(&path).unwrap();
+            File::create_new(&path).unwrap();
+            assert_ne!(identity_of(&path), Some(identity));
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}

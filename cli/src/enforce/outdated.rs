@@ -123,6 +123,7 @@ impl Outdated {
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::cell::RefCell;
     use std::fs;
