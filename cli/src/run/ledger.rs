@@ -273,9 +273,14 @@ impl Ledger for StoreLedger {
         Ok(self.store()?.held_up_by(agent)?)
     }
 
-    fn is_testing(&self, agent: &AgentId) -> Result<bool, PortError> {
-        let locks = self.store()?.locks()?;
-        Ok(locks.iter().any(|lock| lock.is_named() && lock.agent == *agent))
+    fn last_tested(&self, agent: &AgentId, since: Timestamp) -> Result<Option<Timestamp>, PortError> {
+        let mut store = self.store()?;
+        if store.locks()?.iter().any(|lock| lock.is_named() && lock.agent == *agent) {
+            return Ok(Some(store.now()));
+        }
+        let filter =
+            EventFilter { agent: Some(agent.to_string()), since: Some(since), ..EventFilter::default() };
+        Ok(waits::last_turn(&store.events(&filter)?))
     }
 
     fn unfinished(&self, issue: &IssueId) -> Result<Option<Unfinished>, PortError> {

@@ -1,13 +1,17 @@
-//! How long an agent has waited for others, read from the log.
+//! How long an agent has waited for others and when it had its turn to test, read from the log.
 
 use std::time::Duration;
 
 use mala_core::Timestamp;
-use mala_store::{Event, EventKind};
+use mala_store::{Event, EventKind, TargetKind};
 use serde_json::Value;
 
 /// Everything that ends a wait.
 const ENDS: &[EventKind] = &[EventKind::WaitGranted, EventKind::WaitTimedOut, EventKind::WaitAbandoned];
+
+/// Everything by which a lock is no longer its holder's.
+const LOSSES: &[EventKind] =
+    &[EventKind::LockReleased, EventKind::LockExpired, EventKind::LockOrphaned, EventKind::LockTaken];
 
 /// How much of the time from `since` to `now` the agent of `events`, oldest first, has spent waiting. Waits of several of
 /// its processes at once count once.
@@ -32,6 +36,14 @@ pub(super) fn waited(events: &[Event], since: Timestamp, now: Timestamp) -> Dura
         add(from, now);
     }
     total
+}
+
+/// When the last turn to test in `events`, oldest first, was over.
+pub(super) fn last_turn(events: &[Event]) -> Option<Timestamp> {
+    let is_end = |event: &&Event| {
+        event.target == Some(TargetKind::Name) && LOSSES.iter().any(|kind| kind.as_str() == event.kind)
+    };
+    events.iter().rfind(is_end).map(|event| event.at)
 }
 
 #[cfg(test)]
@@ -85,5 +97,20 @@ mod tests {
             event("b", 21, EventKind::WaitGranted),
         ];
         assert_eq!(waited(&events, at(0), at(50)), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_turn_to_test_is_over_when_its_lock_is_given_back_or_lost() {
+        let about = |target, seconds, kind| Event { target: Some(target), ..event("a", seconds, kind) };
+        let events = [
+            about(TargetKind::Name, 10, EventKind::LockAcquired),
+            about(TargetKind::Name, 20, EventKind::LockReleased),
+            about(TargetKind::Name, 30, EventKind::LockOrphaned),
+            about(TargetKind::Name, 40, EventKind::LockRefused),
+            about(TargetKind::File, 50, EventKind::LockReleased),
+        ];
+        assert_eq!(last_turn(&events[..1]), None);
+        assert_eq!(last_turn(&events[..2]), Some(at(20)));
+        assert_eq!(last_turn(&events), Some(at(30)), "neither a refusal nor a file is a turn");
     }
 }

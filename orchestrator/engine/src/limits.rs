@@ -61,9 +61,13 @@ impl Meter {
         }
     }
 
-    /// The agent did something.
-    pub fn sign_of_life(&mut self, now: Timestamp) {
-        self.last_sign = now;
+    /// The agent did something at this moment.
+    pub fn sign_of_life(&mut self, at: Timestamp) {
+        self.last_sign = self.last_sign.max(at);
+    }
+
+    pub fn last_sign(&self) -> Timestamp {
+        self.last_sign
     }
 
     /// What the running process has used.

@@ -230,8 +230,8 @@ pub trait Ledger: Send + Sync {
     /// Everybody who waits, directly or behind others, for something that this agent holds.
     fn held_up_by(&self, agent: &AgentId) -> Result<Vec<AgentId>, PortError>;
 
-    /// True while the agent has its turn to test. Such a command may be silent for long.
-    fn is_testing(&self, agent: &AgentId) -> Result<bool, PortError>;
+    /// When since `since` the agent last had a turn to test: now, while it has one. Such a command may be silent for long.
+    fn last_tested(&self, agent: &AgentId, since: Timestamp) -> Result<Option<Timestamp>, PortError>;
 
     /// What the last attempt at the issue left, if it was cut off.
     fn unfinished(&self, issue: &IssueId) -> Result<Option<Unfinished>, PortError>;

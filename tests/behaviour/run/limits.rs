@@ -60,13 +60,13 @@ fn waiting_for_a_turn_to_test_is_not_silence_and_neither_is_testing() {
     let script = r#"
         case $id in
         bd-1) while ! [ -e $OUT/slow ]; do echo waiting; sleep 0.05; done; echo work > $id.txt; "$MALA" test -- sh check.sh; commit done;;
-        *) "$MALA" test -- sh check.sh slow; touch $OUT/tested;;
+        *) "$MALA" test -- sh check.sh slow; sleep 5; touch $OUT/tested;;
         esac"#;
-    let batch = batch(script, "idle = \"4s\"\ntotal = \"60s\"");
+    let batch = batch(script, "idle = \"7s\"\ntotal = \"60s\"");
     batch.issue("bd-2", &["--priority", "0"]);
     let out = batch.outside("signs");
     std::fs::create_dir(&out).unwrap();
-    // The slow test ends when the test says so, long after the limit of silence.
+    // The slow test ends when the test says so, long after the limit of silence, which begins anew then.
     let check = format!(
         "[ -z \"$1\" ] || touch {0}/slow; [ -z \"$1\" ] || while ! [ -e {0}/enough ]; do sleep 0.05; done",
         out.display()
@@ -77,7 +77,7 @@ fn waiting_for_a_turn_to_test_is_not_silence_and_neither_is_testing() {
     let queue =
         || done(&batch.world, "status --json").json()["mutexes"][0]["queue"].as_array().map_or(0, Vec::len);
     mala_tests::eventually("one tests and one waits for its turn", || queue() == 1);
-    std::thread::sleep(std::time::Duration::from_secs(8));
+    std::thread::sleep(std::time::Duration::from_secs(11));
     std::fs::write(out.join("enough"), "").unwrap();
     let run = Run::of(run);
     assert_eq!(run.issues("done"), ["bd-1"], "it waited: {run:?}");

@@ -181,25 +181,27 @@ impl Dispatcher {
         if job.meter.timed_out(&job.limits, now, |_| Duration::ZERO).is_none() {
             return;
         }
-        // It looks late; what it waited for others does not count, and only the ledger knows that.
+        // It looks late; what it waited for others does not count, and only the ledger knows that. If it cannot say,
+        // nobody is cut off for it: the next tick asks again.
         let (ledger, agent) = (self.clerk.ledger.clone(), job.attempt.agent.clone());
-        let (meter, limits) = (job.meter.clone(), job.limits);
+        let (mut meter, limits) = (job.meter.clone(), job.limits);
         let asked = tokio::task::spawn_blocking(move || {
-            let waited = |since| ledger.waited(&agent, since).unwrap_or_default();
-            let reached = meter.timed_out(&limits, now, waited)?;
             // A test may run for long without a word.
-            let is_testing = reached.limit == Limit::Idle && ledger.is_testing(&agent).unwrap_or(false);
-            Some((reached, is_testing))
+            if let Some(tested) = ledger.last_tested(&agent, meter.last_sign()).ok()? {
+                meter.sign_of_life(tested);
+            }
+            let waited = |since| ledger.waited(&agent, since).unwrap_or(Duration::MAX);
+            Some((meter.last_sign(), meter.timed_out(&limits, now, waited)))
         });
-        match asked.await {
-            Ok(Some((_, true))) => {
+        let Ok(Some((last_sign, reached))) = asked.await else { return };
+        match reached {
+            Some(Reached { limit: Limit::Idle, reason }) => self.nudge(id, reason),
+            Some(Reached { reason, .. }) => self.end_early(id, &reason),
+            None => {
                 if let Some(job) = self.jobs.get_mut(id) {
-                    job.meter.sign_of_life(now);
+                    job.meter.sign_of_life(last_sign);
                 }
             }
-            Ok(Some((Reached { limit: Limit::Idle, reason }, _))) => self.nudge(id, reason),
-            Ok(Some((Reached { reason, .. }, _))) => self.end_early(id, &reason),
-            Ok(None) | Err(_) => {}
         }
     }
 
