@@ -8,6 +8,7 @@ mod transcripts;
 
 use std::fs;
 use std::process::Command;
+use std::thread;
 
 use mala_tests::{World, eventually, write_script};
 use serde_json::{Value, json};
@@ -429,4 +430,38 @@ fn a_test_without_a_usable_log_says_where_to_look() {
     fs::write(&log, "no record\n").unwrap();
     let answer = with_path(&world, &mut mala(&world, ["test", "--agent", "ann", "--", "check-all"]));
     assert!(answer.err.contains("mala logs verify"), "{answer:?}");
+}
+
+#[test]
+fn what_a_neighbour_stages_after_the_hook_has_judged_is_not_committed() {
+    let world = world();
+    assert_eq!(with_path(&world, &mut mala(&world, ["init", "--yes"])).code, 0);
+    let sign = |name: &str| world.base().join(name).display().to_string();
+    let (judged, staged) = (sign("judged"), sign("staged"));
+    // A hook that goes on for a while after mala has judged.
+    let hook = world.root().join(".git/hooks/pre-commit");
+    let text = fs::read_to_string(&hook).unwrap();
+    let wait = format!("touch {judged}; until test -e {staged}; do sleep 0.01; done");
+    let slow = text
+        .replace("exec mala", "mala")
+        .replace("</dev/null\n", &format!("</dev/null && {{ {wait}; exit 0; }}; exit 1\n"));
+    write_script(&hook, &slow);
+    let neighbour = format!(
+        "until test -e {judged}; do sleep 0.01; done; echo theirs > other.txt; git add other.txt; touch {staged}"
+    );
+    let commit = "echo mine > file.txt; git add file.txt; git commit -qm 'bd-1: mine'; echo $?
+        git commit -qm 'bd-1: mine'; echo $?; git commit -qm 'bd-1: mine' -- file.txt; echo $?";
+    let (mine, theirs) = thread::scope(|scope| {
+        let theirs = scope.spawn(|| agent(&world, "their", "bd-2", &neighbour));
+        (agent(&world, "my", "bd-1", commit), theirs.join().unwrap())
+    });
+    assert_eq!((mine.out.as_str(), theirs.code), ("128\n1\n0\n", 0), "{mine:?} {theirs:?}");
+    assert!(mine.err.contains("this git has read it before: run it again"), "{mine:?}");
+    assert!(
+        mine.err.contains("refused: ") && mine.err.contains("other.txt"),
+        "the next one sees it: {mine:?}"
+    );
+    let log = world.git(&["log", "--name-only", "--format=%s"]);
+    assert!(log.starts_with("bd-1: mine\n\nfile.txt\nstart"), "{log}");
+    assert_eq!(world.git(&["diff", "--cached", "--name-only"]), "other.txt", "theirs is still staged");
 }

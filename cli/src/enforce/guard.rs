@@ -27,7 +27,7 @@ use super::books::{Books, Then};
 use super::drain::{LOOK_AGAIN, PATIENCE, give_back, open_elsewhere, outlive_the_dead, path_of};
 use super::git_locks::GitLocks;
 use super::ignored::Ignored;
-use super::outdated::Outdated;
+use super::outdated::{Knowledge, Outdated};
 use super::refusals::Refused;
 use super::turns::{Turns, command_line};
 use super::wants::{all_in, key, want_of, wants_of};
@@ -468,7 +468,12 @@ impl Guard for StoreGuard {
     fn judge_start(&self, start: &Start<'_>) -> Ruling {
         let args = git_args(start);
         self.outdated.begins(start.pid, args.as_deref());
-        let Some(args) = args else { return Ruling::Allow };
+        let Some(args) = args else {
+            if is_judge(start) {
+                self.outdated.judges(start.pid);
+            }
+            return Ruling::Allow;
+        };
         if self.is_mala(start.pid) {
             return Ruling::Allow;
         }
@@ -505,12 +510,12 @@ impl Guard for StoreGuard {
     }
 
     fn judge_git_lock(&self, lock: &GitLock<'_>) -> Ruling {
-        if self.outdated.is_behind(lock) {
-            refuse(
+        match self.outdated.knowledge(lock) {
+            Knowledge::Current => Ruling::Allow,
+            Knowledge::Behind => refuse(
                 "somebody else has just changed what is staged, and this git has read it before: run it again",
-            )
-        } else {
-            Ruling::Allow
+            ),
+            Knowledge::StillBehind => Ruling::Refuse { message: String::new() },
         }
     }
 
@@ -545,6 +550,11 @@ fn git_args<'s>(start: &'s Start<'_>) -> Option<Cow<'s, [OsString]>> {
     let command = start.program.to_str()?.strip_prefix("git-")?;
     let rest = start.args().iter().skip(1).cloned();
     Some(["git".into(), command.into()].into_iter().chain(rest).collect())
+}
+
+/// True for `mala gate pre-commit`, which judges what is staged.
+fn is_judge(start: &Start<'_>) -> bool {
+    start.program == "mala" && start.args().windows(2).any(|words| words == ["gate", "pre-commit"])
 }
 
 /// The commit that a file of git names.

@@ -1,13 +1,18 @@
-//! Gits that are about to write an index which is older than the one that is there.
+//! Gits that are about to write what is older than the index that is there.
 //!
 //! Most of git's commands lock the index before they read it. Some, such as `git commit`, read it first: if somebody else writes it
 //! between that and their lock, they put back what they have read, and their commit takes out what others have just
 //! committed. Git mostly gives up before it comes to that, because the lock is not free. The gits of agents wait for each
 //! other, so whoever has waited gets the lock only if nothing has changed since it began.
+//!
+//! A plain `git commit` reads the index once more after its `pre-commit` hook, without a lock. What others stage after the hook has
+//! judged would be committed unseen, so such a commit does not get the lock on its branch.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::File;
+use std::iter;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +22,8 @@ use mala_store::process::Process;
 
 /// How much is remembered: few gits of an agent run at once.
 const MOST: usize = 64;
+/// How far above its judge a git is looked for.
+const HIGHEST: usize = 16;
 
 /// What is known about the gits of one tree.
 #[derive(Debug)]
@@ -29,27 +36,73 @@ pub(super) struct Outdated {
 #[derive(Debug, Default)]
 struct Known {
     /// By process.
-    programs: HashMap<u32, Reading>,
-    /// Lock files of the tree, which become the index; the last ones.
-    own: VecDeque<FileIdentity>,
+    programs: HashMap<u32, Program>,
+    /// The last indexes that the tree has locked in order to write them, the newest first.
+    own: VecDeque<Own>,
 }
 
-/// When a program may have read the index, and what it was then, if there was one.
+#[derive(Debug)]
+struct Program {
+    reading: Reading,
+    judged: Judged,
+}
+
+/// What a hook of a program has judged, until it is known to be what is committed.
+#[derive(Debug)]
+enum Judged {
+    Nothing,
+    Index(Seen),
+    /// Somebody else has changed it since, and the program was told so.
+    Outdated,
+}
+
+/// How what a program knows relates to the index that is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Knowledge {
+    Current,
+    Behind,
+    /// It has heard of it and tries again.
+    StillBehind,
+}
+
+/// When a program may have read the index, and what it was then.
 #[derive(Debug)]
 enum Reading {
     AfterItsLock,
-    SinceItsStart(Option<Seen>),
+    SinceItsStart(Seen),
     /// Nobody knows what it does, but it has waited for the lock.
-    BeforeItWaited(Option<Seen>),
+    BeforeItWaited(Seen),
 }
 
-/// An index, kept open so that no other file gets its number.
+/// A lock file of the tree, and the index that it takes the place of.
 #[derive(Debug)]
-struct Seen(File);
+struct Own {
+    lock: FileIdentity,
+    replaces: Option<FileIdentity>,
+}
+
+/// An index, if there was one, kept open so that no other file gets its number.
+#[derive(Debug)]
+struct Seen(Option<File>);
 
 impl Seen {
     fn is(&self, index: Option<FileIdentity>) -> bool {
-        index.is_some() && identity_of_open(&self.0) == index
+        self.0.as_ref().map(identity_of_open) == index.map(Some)
+    }
+}
+
+impl Known {
+    /// True if nobody but the tree itself has written since `seen` was the index.
+    fn leads_to(&self, seen: &Seen, mut index: Option<FileIdentity>) -> bool {
+        for own in &self.own {
+            if seen.is(index) {
+                return true;
+            }
+            if index == Some(own.lock) {
+                index = own.replaces;
+            }
+        }
+        seen.is(index)
     }
 }
 
@@ -71,50 +124,84 @@ impl Outdated {
                 if programs.len() >= MOST {
                     programs.retain(|pid, _| Process::find(*pid).is_some());
                 }
-                programs.insert(pid, reading);
+                programs.insert(pid, Program { reading, judged: Judged::Nothing });
             }
             None => drop(programs.remove(&pid)),
+        }
+    }
+
+    /// A program begins to judge what is staged, for the git that is above it.
+    pub(super) fn judges(&self, pid: u32) {
+        let seen = self.see();
+        let above = |pid: &u32| Process::find(*pid).map(|process| process.parent);
+        let mut known = self.known();
+        let git =
+            iter::successors(above(&pid), above).take(HIGHEST).find(|pid| known.programs.contains_key(pid));
+        if let Some(program) = git.and_then(|git| known.programs.get_mut(&git)) {
+            program.judged = Judged::Index(seen);
         }
     }
 
     /// A program has to wait for this lock.
     pub(super) fn waits(&self, pid: u32, lock: &Path) {
         if lock == self.lock {
-            let waits = || Reading::BeforeItWaited(self.see());
+            let waits = || Program { reading: Reading::BeforeItWaited(self.see()), judged: Judged::Nothing };
             self.known().programs.entry(pid).or_insert_with(waits);
         }
     }
 
-    /// True if the maker of this lock, which is in place, may have read the index before somebody else wrote it.
-    pub(super) fn is_behind(&self, lock: &GitLock<'_>) -> bool {
-        if lock.path != self.lock {
-            return false;
-        }
-        let now = identity_of(&self.index);
+    /// What the maker of this lock, which is in place, may know of the index.
+    pub(super) fn knowledge(&self, lock: &GitLock<'_>) -> Knowledge {
         let mut known = self.known();
-        let is_own = now.is_some_and(|now| known.own.contains(&now));
-        let is_other = |seen: &Option<Seen>| match seen {
-            Some(seen) => !seen.is(now),
-            None => now.is_some(),
-        };
-        let is_behind = match known.programs.get(&lock.pid) {
-            Some(Reading::SinceItsStart(seen)) => !is_own && is_other(seen),
-            Some(Reading::BeforeItWaited(seen)) => {
-                let is_behind = is_other(seen);
-                known.programs.remove(&lock.pid);
-                is_behind
-            }
-            Some(Reading::AfterItsLock) | None => false,
-        };
-        if !is_behind {
-            known.own.truncate(MOST - 1);
-            known.own.push_front(lock.identity);
+        if lock.path == self.lock {
+            self.before_index(lock, &mut known)
+        } else {
+            self.before_others(lock, &mut known)
         }
-        is_behind
     }
 
-    fn see(&self) -> Option<Seen> {
-        open_regular(&self.index).ok().map(Seen)
+    /// Of a program that is about to write the index.
+    fn before_index(&self, lock: &GitLock<'_>, known: &mut Known) -> Knowledge {
+        let now = identity_of(&self.index);
+        let reading = known.programs.get(&lock.pid).map(|program| &program.reading);
+        let is_current = match reading {
+            Some(Reading::SinceItsStart(seen)) => known.leads_to(seen, now),
+            Some(Reading::BeforeItWaited(seen)) => seen.is(now),
+            Some(Reading::AfterItsLock) | None => true,
+        };
+        if let Some(Reading::BeforeItWaited(_)) = reading {
+            known.programs.remove(&lock.pid);
+        }
+        if !is_current {
+            return Knowledge::Behind;
+        }
+        known.own.truncate(MOST - 1);
+        known.own.push_front(Own { lock: lock.identity, replaces: now });
+        if let Some(Program { reading: Reading::SinceItsStart(seen), .. }) = known.programs.get_mut(&lock.pid)
+        {
+            *seen = self.see();
+        }
+        Knowledge::Current
+    }
+
+    /// Of a program that is about to write something else: a commit has been put together then. Git tries such locks several times.
+    fn before_others(&self, lock: &GitLock<'_>, known: &mut Known) -> Knowledge {
+        let Some(program) = known.programs.get_mut(&lock.pid) else { return Knowledge::Current };
+        let (judged, knowledge) = match mem::replace(&mut program.judged, Judged::Nothing) {
+            Judged::Index(seen) if !known.leads_to(&seen, identity_of(&self.index)) => {
+                (Judged::Outdated, Knowledge::Behind)
+            }
+            Judged::Outdated => (Judged::Outdated, Knowledge::StillBehind),
+            Judged::Index(_) | Judged::Nothing => (Judged::Nothing, Knowledge::Current),
+        };
+        if let Some(program) = known.programs.get_mut(&lock.pid) {
+            program.judged = judged;
+        }
+        knowledge
+    }
+
+    fn see(&self) -> Seen {
+        Seen(open_regular(&self.index).ok())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -173,10 +260,18 @@ mod tests {
             let (path, identity) = self.make_lock();
             let file = File::open(&path).unwrap();
             let lock = GitLock { pid, path: &path, identity, file: file.as_fd() };
-            let gets = !self.outdated.is_behind(&lock);
+            let gets = self.outdated.knowledge(&lock) == Knowledge::Current;
             if gets { fs::rename(&path, self.folder.path().join("index")) } else { fs::remove_file(&path) }
                 .unwrap();
             gets
+        }
+
+        /// What a process knows that locks the branch.
+        fn locks_head(&self, pid: u32) -> Knowledge {
+            let path = self.folder.path().join("HEAD.lock");
+            let file = File::open(self.folder.path()).unwrap();
+            let identity = identity_of(self.folder.path()).unwrap();
+            self.outdated.knowledge(&GitLock { pid, path: &path, identity, file: file.as_fd() })
         }
     }
 
@@ -217,14 +312,45 @@ mod tests {
     }
 
     #[test]
-    fn other_locks_are_not_its_business() {
+    fn what_others_write_between_two_writes_of_the_tree_is_seen() {
         let repository = Repository::new();
         repository.begins(1, "git commit -m x");
-        let path = repository.folder.path().join("HEAD.lock");
-        let identity = repository.write();
-        let file = File::open(repository.folder.path().join("index")).unwrap();
-        let lock = GitLock { pid: 1, path: &path, identity, file: file.as_fd() };
-        assert!(!repository.outdated.is_behind(&lock));
+        repository.write();
+        repository.begins(2, "git add x");
+        assert!(repository.locks(2) && !repository.locks(1));
+    }
+
+    #[test]
+    fn a_git_that_has_locked_it_many_times_still_knows_it() {
+        let repository = Repository::new();
+        repository.begins(1, "git rebase main");
+        assert!((0..2 * MOST).all(|_| repository.locks(1)));
+        repository.write();
+        assert!(!repository.locks(1));
+    }
+
+    #[test]
+    fn what_is_staged_after_the_hook_has_judged_is_not_committed() {
+        let repository = Repository::new();
+        // The judge is this very process, called by its parent.
+        let git = Process::find(std::process::id()).unwrap().parent;
+        repository.begins(git, "git commit -m x");
+        repository.write();
+        assert_eq!(repository.locks_head(git), Knowledge::Current, "no hook has judged anything");
+        repository.outdated.judges(std::process::id());
+        repository.begins(2, "git add x");
+        assert!(repository.locks(2));
+        assert_eq!(
+            repository.locks_head(git),
+            Knowledge::Current,
+            "the tree itself has changed it, as hooks do"
+        );
+        repository.outdated.judges(std::process::id());
+        repository.write();
+        let tries = [Knowledge::Behind, Knowledge::StillBehind, Knowledge::StillBehind];
+        assert_eq!(tries.map(|_| repository.locks_head(git)), tries);
+        repository.begins(git, "git commit -m x");
+        assert_eq!(repository.locks_head(git), Knowledge::Current);
     }
 
     #[test]
