@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::status::{leftover_lines, leftovers_json};
 use crate::context::{Context, open};
-use crate::enforce::{self, git_locks};
+use crate::enforce::{self, gits};
 use crate::error::{CliError, Code};
 use crate::ui::plain;
 
@@ -51,7 +51,7 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     if !args.dry_run {
         // Locks of killed gits of agents, spare folders of killed supervisors, drafts of killed commits, and snapshots of
         // killed tests.
-        git_locks = git_locks::sweep(&scope);
+        git_locks = gits::locks::sweep(&scope);
         mala_sandbox::sweep_spares(&enforce::spares(&scope)).map_err(CliError::failed)?;
         let repo = Repo::new(scope);
         commit::sweep(&repo, &ProcessTable)?;

@@ -124,7 +124,7 @@ pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliEr
     guard.turns().settle();
     guard.tree_ended();
     // The tree is dead, so what its git left is nobody's. Threads that end with the process may keep the guard until then.
-    guard.end_git_locks();
+    guard.gits().end();
     // If the command was not started, the agent keeps what it held before.
     let exit = exit?;
     if !args.keep_locks {
@@ -168,7 +168,7 @@ fn beside(scope: &Scope, party: &Party, settings: &Settings, guard: &Arc<StoreGu
 fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
     let (guard, ui) = (guard.clone(), ui.clone());
     Task::new("compare open files with locks", LOOK_AGAIN, move || {
-        guard.clear_git_locks();
+        guard.gits().clear_locks();
         guard.record_commits();
         for Lost { key, writer, holder } in guard.lost()? {
             let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();
@@ -187,7 +187,7 @@ fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
 /// Keeps what is known about staged files small.
 fn sum_up(guard: &Arc<StoreGuard>) -> Task {
     let guard = guard.clone();
-    Task::new("sum up what was staged", LOOK_AGAIN, move || guard.sum_up_staged())
+    Task::new("sum up what was staged", LOOK_AGAIN, move || guard.gits().sum_up_staged())
 }
 
 /// Watches the process that the agent works for until it is dropped. If that process ends, so does this one, and with it the

@@ -1,22 +1,15 @@
 //! Answers for the kernel tier.
 
-use std::borrow::Cow;
-use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mala_config::{Settings, Unlocked};
-use mala_core::file::{SETTINGS, read_small_text};
-use mala_core::scope::ScopeError;
 use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Timestamp, Want};
-use mala_engine::salvage::Staged;
-use mala_gate::{Oid, Repo};
 use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
 use mala_store::process::Process;
@@ -25,13 +18,11 @@ use serde_json::json;
 
 use super::books::{Books, Then};
 use super::drain::{LOOK_AGAIN, PATIENCE, give_back, open_elsewhere, outlive_the_dead, path_of};
-use super::git_locks::GitLocks;
+use super::gits::{Gits, Knowledge};
 use super::ignored::Ignored;
-use super::outdated::{Knowledge, Outdated};
 use super::refusals::Refused;
 use super::turns::{Turns, command_line};
 use super::wants::{all_in, key, want_of, wants_of};
-use super::worktree;
 use crate::error::CliError;
 use crate::refusal::{self, Reader};
 use crate::ui::plain;
@@ -53,13 +44,8 @@ pub(crate) struct StoreGuard {
     ttl: Duration,
     unlocked: Unlocked,
     ignored: Arc<Ignored>,
-    head: PathBuf,
     turns: Turns,
-    git_locks: GitLocks,
-    outdated: Outdated,
-    index: PathBuf,
-    /// For agents that are cleared up after.
-    staged: Option<Staged>,
+    gits: Gits,
     /// Device and inode.
     own_program: Option<(u64, u64)>,
     /// See [`Guard::grants`].
@@ -97,11 +83,7 @@ impl StoreGuard {
             ttl: settings.lock.ttl,
             unlocked: settings.enforcement.unlocked,
             ignored,
-            head: super::head(scope),
-            git_locks: GitLocks::open(scope)?,
-            outdated: Outdated::new(super::index_file(scope)),
-            index: super::index_file(scope),
-            staged: party.run.is_some().then(|| Staged::of(scope, &party.agent)),
+            gits: Gits::of(party, scope)?,
             turns,
             own_program: program_of(std::process::id()),
             grants: AtomicU64::new(0),
@@ -115,20 +97,9 @@ impl StoreGuard {
         &self.scope
     }
 
-    /// Removes lock files of git that killed processes of the tree have left.
-    pub(crate) fn clear_git_locks(&self) {
-        self.git_locks.clear();
-    }
-
-    /// The same for the last time, when the tree is dead.
-    pub(crate) fn end_git_locks(&self) {
-        self.git_locks.end();
-    }
-
-    /// Makes less of what is kept about the agent's changes of git's index.
-    pub(crate) fn sum_up_staged(&self) -> Result<(), CliError> {
-        let Some(staged) = &self.staged else { return Ok(()) };
-        staged.sum_up(&Repo::new(self.scope.clone())).map_err(CliError::failed)
+    /// What the gits of the tree do.
+    pub(crate) fn gits(&self) -> &Gits {
+        &self.gits
     }
 
     /// Where test commands queue.
@@ -350,22 +321,6 @@ impl StoreGuard {
         is_same && !is_first(pid) && !self.turns.is_announced(pid)
     }
 
-    /// True if git, started in `folder` with `args`, works in another repository, or in none: everything there is the agent's
-    /// own, and what it does here all the same is judged file by file.
-    fn is_elsewhere(&self, start: &Start<'_>, args: &[OsString], folder: &Path) -> bool {
-        if let Some(named) = start.variable("GIT_DIR") {
-            // Worktrees have their branches in common.
-            let own = self.scope.git_dir();
-            return worktree::git_dir(&folder.join(named))
-                .is_some_and(|named| named != own && !named.starts_with(own.join("worktrees")));
-        }
-        let Some(start) = mala_agents::git::start_folder(args, folder) else { return false };
-        Scope::discover(&start).map_or_else(
-            |error| matches!(error, ScopeError::NotARepository { .. }),
-            |scope| scope.root() != self.scope.root(),
-        )
-    }
-
     /// True if another agent holds the file, or something in the folder. What cannot be found out counts as held.
     pub(crate) fn is_held_by_others(&self, path: &Path, is_folder: bool) -> bool {
         let Ok(mut books) = self.desk.lock() else { return true };
@@ -379,15 +334,6 @@ impl StoreGuard {
         let Ok(mut books) = self.desk.lock() else { return true };
         let agent = &self.party.agent;
         books.others().is_none_or(|others| others.hold_below(agent, &key(path)))
-    }
-
-    /// True for the file that says what the last commit is.
-    fn is_branch(&self, path: &Path) -> bool {
-        let Ok(name) = path.strip_prefix(self.scope.git_dir()) else { return false };
-        name.starts_with("refs/heads")
-            && std::fs::read(&self.head).is_ok_and(|head| {
-                head.trim_ascii().strip_prefix(b"ref: ") == Some(name.as_os_str().as_bytes())
-            })
     }
 
     /// An agent that holds the whole tree may move it.
@@ -462,28 +408,15 @@ impl Guard for StoreGuard {
 
     /// Whoever holds the whole tree may move it, and `HEAD` with it.
     fn unlocks(&self, path: &Path) -> bool {
-        path == self.head && self.desk.lock().is_ok_and(|mut books| self.holds_everything(&mut books))
+        self.gits.is_head(path) && self.desk.lock().is_ok_and(|mut books| self.holds_everything(&mut books))
     }
 
     fn judge_start(&self, start: &Start<'_>) -> Ruling {
-        let args = git_args(start);
-        self.outdated.begins(start.pid, args.as_deref());
-        let Some(args) = args else {
-            if is_judge(start) {
-                self.outdated.judges(start.pid);
-            }
-            return Ruling::Allow;
-        };
+        let Some(args) = self.gits.begins(start) else { return Ruling::Allow };
         if self.is_mala(start.pid) {
             return Ruling::Allow;
         }
-        let folder = Path::new("/proc").join(start.pid.to_string()).join("cwd");
-        let Some(objection) = mala_agents::git::objection(&args, |path| folder.join(path).exists()) else {
-            return Ruling::Allow;
-        };
-        if self.is_elsewhere(start, &args, &folder) || worktree::is_filled(&self.scope, start, &folder) {
-            return Ruling::Allow;
-        }
+        let Some(objection) = self.gits.objection(start, &args) else { return Ruling::Allow };
         let Ok(mut books) = self.desk.lock() else { return refuse("mala failed; start the agent again") };
         if self.holds_everything(&mut books) {
             return Ruling::Allow;
@@ -506,11 +439,11 @@ impl Guard for StoreGuard {
     }
 
     fn makes_git_lock(&self, lock: &GitLock<'_>) {
-        self.git_locks.note(lock);
+        self.gits.makes_lock(lock);
     }
 
     fn judge_git_lock(&self, lock: &GitLock<'_>) -> Ruling {
-        match self.outdated.knowledge(lock) {
+        match self.gits.knowledge(lock) {
             Knowledge::Current => Ruling::Allow,
             Knowledge::Behind => refuse(
                 "somebody else has just changed what is staged, and this git has read it before: run it again",
@@ -520,46 +453,20 @@ impl Guard for StoreGuard {
     }
 
     fn clears_git_lock(&self, pid: u32, path: &Path) -> bool {
-        self.outdated.waits(pid, path);
-        self.git_locks.clear_at(path)
+        self.gits.waits(pid, path)
     }
 
     fn replaces_git_file(&self, from: &Path, to: &Path) {
-        if let Some(staged) = self.staged.as_ref().filter(|_| to == self.index) {
-            // What is not kept is merely not known to be the agent's.
-            let _ = staged.keep(to, from);
-        }
-        if self.is_branch(to)
-            && let Some(commit) = commit_in(from)
+        if let Some((commit, parent)) = self.gits.replaces(from, to)
             && let Ok(mut books) = self.desk.lock()
         {
-            books.note_commit(json!({ "commit": commit, "parent": commit_in(to) }));
+            books.note_commit(json!({ "commit": commit, "parent": parent }));
         }
     }
 
     fn hold(&self, start: &Start<'_>) -> Option<Box<dyn Hold>> {
         Some(Box::new(self.turns.of(start)?))
     }
-}
-
-/// The command line, if git starts: also by the names that its commands have of their own (`git-reset`).
-fn git_args<'s>(start: &'s Start<'_>) -> Option<Cow<'s, [OsString]>> {
-    if start.program == "git" {
-        return Some(start.args().into());
-    }
-    let command = start.program.to_str()?.strip_prefix("git-")?;
-    let rest = start.args().iter().skip(1).cloned();
-    Some(["git".into(), command.into()].into_iter().chain(rest).collect())
-}
-
-/// True for `mala gate pre-commit`, which judges what is staged.
-fn is_judge(start: &Start<'_>) -> bool {
-    start.program == "mala" && start.args().windows(2).any(|words| words == ["gate", "pre-commit"])
-}
-
-/// The commit that a file of git names.
-fn commit_in(file: &Path) -> Option<Oid> {
-    Oid::parse(read_small_text(file, SETTINGS).ok()?.trim())
 }
 
 /// A command as long as anybody wants to read it.

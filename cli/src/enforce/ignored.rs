@@ -1,6 +1,7 @@
 //! Which paths need no lock: those that git ignores.
 
 mod ahead;
+mod index;
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};

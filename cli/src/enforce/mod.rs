@@ -4,18 +4,15 @@ mod books;
 mod drain;
 #[cfg(target_os = "linux")]
 mod frozen;
-pub(crate) mod git_locks;
+pub(crate) mod gits;
 mod guard;
 mod ignored;
-mod index;
 mod known;
 mod others;
-mod outdated;
 mod refusals;
 mod rescue;
 mod turns;
 mod wants;
-mod worktree;
 
 pub(crate) use drain::{drain, not_closed, take_over};
 pub(crate) use guard::{Lost, StoreGuard};

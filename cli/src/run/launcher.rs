@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 
 use super::self_test::{Hooked, Stage};
 use super::trace::Trace;
-use crate::enforce::{self, git_locks};
+use crate::enforce::{self, gits};
 
 /// What the process calls itself that ends an agent's tree; it has the command line of its supervisor.
 const KEEPER: &str = "mala-keeper";
@@ -90,7 +90,7 @@ impl Launcher for ExecLauncher {
 
     /// Sockets of supervisors that were killed, and locks of git that killed processes of agents have left.
     fn sweep(&self) {
-        git_locks::sweep(&self.scope);
+        gits::locks::sweep(&self.scope);
         // What cannot be swept now is swept by the next commit.
         let _ = mala_gate::commit::sweep(&Repo::new(self.scope.clone()), &ProcessTable);
         let desk = self.scope.state_dir().join("desk");

@@ -9,10 +9,9 @@ use std::thread::{self, JoinHandle};
 
 use mala_core::file::{SETTINGS, read_small_text};
 
-use super::{AT_ONCE, Ignored};
+use super::{AT_ONCE, Ignored, index};
 #[cfg(target_os = "linux")]
 use crate::enforce::frozen::Frozen;
-use crate::enforce::index;
 
 /// What is looked at.
 const MOST_NAMES: usize = 50;

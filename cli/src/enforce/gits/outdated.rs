@@ -58,7 +58,7 @@ enum Judged {
 
 /// How what a program knows relates to the index that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Knowledge {
+pub(in crate::enforce) enum Knowledge {
     Current,
     Behind,
     /// It has heard of it and tries again.

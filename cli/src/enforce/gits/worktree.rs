@@ -7,7 +7,7 @@ use mala_core::Scope;
 use mala_core::file::{SETTINGS, read_small_text};
 use mala_sandbox::Start;
 
-use super::head;
+use crate::enforce::head;
 
 /// True if git, started in `folder`, only gives another worktree of this repository the files of the commit that it is at.
 pub(super) fn is_filled(scope: &Scope, start: &Start<'_>, folder: &Path) -> bool {

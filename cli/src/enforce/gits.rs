@@ -1,0 +1,163 @@
+//! The gits of one agent's tree: what they may do, what they make, and what they leave.
+
+pub(crate) mod locks;
+mod outdated;
+mod worktree;
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use mala_agents::Objection;
+use mala_core::Scope;
+use mala_core::file::{SETTINGS, read_small_text};
+use mala_core::scope::ScopeError;
+use mala_engine::salvage::Staged;
+use mala_gate::{Oid, Repo};
+use mala_sandbox::{GitLock, Start};
+use mala_store::Party;
+
+use self::locks::GitLocks;
+pub(super) use self::outdated::Knowledge;
+use self::outdated::Outdated;
+use crate::error::CliError;
+
+/// What one supervisor knows about the gits of its tree.
+#[derive(Debug)]
+pub(crate) struct Gits {
+    scope: Scope,
+    head: PathBuf,
+    index: PathBuf,
+    locks: GitLocks,
+    outdated: Outdated,
+    /// For agents that are cleared up after.
+    staged: Option<Staged>,
+}
+
+impl Gits {
+    pub(crate) fn of(party: &Party, scope: &Scope) -> io::Result<Self> {
+        let index = super::index_file(scope);
+        Ok(Self {
+            scope: scope.clone(),
+            head: super::head(scope),
+            locks: GitLocks::open(scope)?,
+            outdated: Outdated::new(index.clone()),
+            index,
+            staged: party.run.is_some().then(|| Staged::of(scope, &party.agent)),
+        })
+    }
+
+    /// A program begins. Gives its command line if it is git.
+    pub(super) fn begins<'s>(&self, start: &'s Start<'_>) -> Option<Cow<'s, [OsString]>> {
+        let args = git_args(start);
+        self.outdated.begins(start.pid, args.as_deref());
+        if args.is_none() && is_judge(start) {
+            self.outdated.judges(start.pid);
+        }
+        args
+    }
+
+    /// What is to be said against a git that begins with `args`.
+    pub(super) fn objection(&self, start: &Start<'_>, args: &[OsString]) -> Option<Objection> {
+        let folder = Path::new("/proc").join(start.pid.to_string()).join("cwd");
+        let objection = mala_agents::git::objection(args, |path| folder.join(path).exists())?;
+        let is_harmless =
+            self.is_elsewhere(start, args, &folder) || worktree::is_filled(&self.scope, start, &folder);
+        (!is_harmless).then_some(objection)
+    }
+
+    /// True if git, started in `folder` with `args`, works in another repository, or in none: everything there is the agent's
+    /// own, and what it does here all the same is judged file by file.
+    fn is_elsewhere(&self, start: &Start<'_>, args: &[OsString], folder: &Path) -> bool {
+        if let Some(named) = start.variable("GIT_DIR") {
+            // Worktrees have their branches in common.
+            let own = self.scope.git_dir();
+            return worktree::git_dir(&folder.join(named))
+                .is_some_and(|named| named != own && !named.starts_with(own.join("worktrees")));
+        }
+        let Some(start) = mala_agents::git::start_folder(args, folder) else { return false };
+        Scope::discover(&start).map_or_else(
+            |error| matches!(error, ScopeError::NotARepository { .. }),
+            |scope| scope.root() != self.scope.root(),
+        )
+    }
+
+    /// True for the file that says which branch the checkout is on.
+    pub(super) fn is_head(&self, path: &Path) -> bool {
+        path == self.head
+    }
+
+    /// One of them is about to make a lock file.
+    pub(super) fn makes_lock(&self, lock: &GitLock<'_>) {
+        self.locks.note(lock);
+    }
+
+    /// What the maker of a lock file, which is in place, may know of the index.
+    pub(super) fn knowledge(&self, lock: &GitLock<'_>) -> Knowledge {
+        self.outdated.knowledge(lock)
+    }
+
+    /// One of them has to wait for a lock file. True if that was nobody's and is gone now.
+    pub(super) fn waits(&self, pid: u32, lock: &Path) -> bool {
+        self.outdated.waits(pid, lock);
+        self.locks.clear_at(lock)
+    }
+
+    /// One of them puts `from` in the place of `to`. Gives the commit that this makes, and the one before.
+    pub(super) fn replaces(&self, from: &Path, to: &Path) -> Option<(Oid, Option<Oid>)> {
+        if let Some(staged) = self.staged.as_ref().filter(|_| to == self.index) {
+            // What is not kept is merely not known to be the agent's.
+            let _ = staged.keep(to, from);
+        }
+        let commit = commit_in(from).filter(|_| self.is_branch(to))?;
+        Some((commit, commit_in(to)))
+    }
+
+    /// True for the file that says what the last commit is.
+    fn is_branch(&self, path: &Path) -> bool {
+        let Ok(name) = path.strip_prefix(self.scope.git_dir()) else { return false };
+        name.starts_with("refs/heads")
+            && fs::read(&self.head).is_ok_and(|head| {
+                head.trim_ascii().strip_prefix(b"ref: ") == Some(name.as_os_str().as_bytes())
+            })
+    }
+
+    /// Removes lock files that killed processes of the tree have left.
+    pub(crate) fn clear_locks(&self) {
+        self.locks.clear();
+    }
+
+    /// The same for the last time, when the tree is dead.
+    pub(crate) fn end(&self) {
+        self.locks.end();
+    }
+
+    /// Makes less of what is kept about the agent's changes of the index.
+    pub(crate) fn sum_up_staged(&self) -> Result<(), CliError> {
+        let Some(staged) = &self.staged else { return Ok(()) };
+        staged.sum_up(&Repo::new(self.scope.clone())).map_err(CliError::failed)
+    }
+}
+
+/// The command line, if git starts: also by the names that its commands have of their own (`git-reset`).
+fn git_args<'s>(start: &'s Start<'_>) -> Option<Cow<'s, [OsString]>> {
+    if start.program == "git" {
+        return Some(start.args().into());
+    }
+    let command = start.program.to_str()?.strip_prefix("git-")?;
+    let rest = start.args().iter().skip(1).cloned();
+    Some(["git".into(), command.into()].into_iter().chain(rest).collect())
+}
+
+/// True for `mala gate pre-commit`, which judges what is staged.
+fn is_judge(start: &Start<'_>) -> bool {
+    start.program == "mala" && start.args().windows(2).any(|words| words == ["gate", "pre-commit"])
+}
+
+/// The commit that a file of git names.
+fn commit_in(file: &Path) -> Option<Oid> {
+    Oid::parse(read_small_text(file, SETTINGS).ok()?.trim())
+}
