@@ -9,6 +9,7 @@ mod names;
 mod open;
 mod pool;
 mod priority;
+mod rename;
 mod seat;
 mod session;
 mod wake;

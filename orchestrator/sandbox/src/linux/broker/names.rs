@@ -1,11 +1,11 @@
-//! Names that come, go and move: rename, unlink, link, symlink, mkdir, mknod.
+//! Names that come and go: unlink, link, symlink, bind, mkdir, mknod.
 
-use std::ffi::{CStr, OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::call::At;
@@ -17,13 +17,8 @@ use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::task::hands_down_access;
 use crate::linux::zones::Zone;
 
-/// A folder with more in it is renamed rather than moved in parts.
-const FEW: usize = 4;
-/// A folder that is deeper is not looked through: every level takes a descriptor.
-const DEEPEST: usize = 100;
-
 /// The names of `lanes` that the guard is asked about.
-fn judged<'p>(lanes: &[Lane<'p>]) -> Vec<&'p Path> {
+pub(super) fn judged<'p>(lanes: &[Lane<'p>]) -> Vec<&'p Path> {
     let names =
         lanes.iter().filter_map(|lane| if let Lane::Judged(name) = lane { Some(*name) } else { None });
     names.collect()
@@ -42,70 +37,6 @@ fn set_mode(place: &Place, mode: Mode) -> Result<(), Errno> {
     handle::chmod(&made, mode)
 }
 
-/// True for a file with several links, and for a folder with such a file in it. As it is now: a link may just have been made.
-/// Looked at in the very folder that it is moved from: a path may lead elsewhere.
-fn has_further_names(place: &Place) -> Result<bool, Errno> {
-    let stat = rustix::fs::statat(place.parent()?, place.name(), AtFlags::SYMLINK_NOFOLLOW)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        return Ok(stat.st_nlink > 1);
-    }
-    let folder = open_below(place.parent()?, &place.name())?;
-    // What cannot be looked at may have them.
-    Ok(has_linked_files(&folder, DEEPEST).unwrap_or(true))
-}
-
-fn has_linked_files(folder: &OwnedFd, depth: usize) -> Result<bool, Errno> {
-    let depth = depth.checked_sub(1).ok_or(Errno::LOOP)?;
-    for entry in Dir::read_from(folder)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        if is_dots(name)
-            || !matches!(entry.file_type(), FileType::RegularFile | FileType::Directory | FileType::Unknown)
-        {
-            continue;
-        }
-        let stat = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => continue,
-            stat => stat?,
-        };
-        let is_linked = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => stat.st_nlink > 1,
-            FileType::Directory => {
-                has_linked_files(&open_below(folder, OsStr::from_bytes(name.to_bytes()))?, depth)?
-            }
-            _ => false,
-        };
-        if is_linked {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn open_below(folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(folder, name, flags, Mode::empty())
-}
-
-fn is_dots(name: &CStr) -> bool {
-    matches!(name.to_bytes(), b"." | b"..")
-}
-
-/// What is in a folder, if that is not much.
-fn few_names_in(folder: &OwnedFd) -> Option<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in Dir::new(open_below(folder, OsStr::new(".")).ok()?).ok()? {
-        let entry = entry.ok()?;
-        if !is_dots(entry.file_name()) {
-            names.push(OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
-        }
-        if names.len() > FEW {
-            return None;
-        }
-    }
-    Some(names)
-}
-
 /// True if what is made in the folder gets its group or its access list.
 fn hands_down(folder: &Path) -> bool {
     rustix::fs::stat(folder).is_ok_and(|stat| stat.st_mode & libc::S_ISGID != 0) || hands_down_access(folder)
@@ -113,7 +44,7 @@ fn hands_down(folder: &Path) -> bool {
 
 impl Session<'_> {
     /// The place of a name that is itself changed; none for what has no name.
-    fn name(&self, given: &Given, if_dots: Errno) -> Result<Option<Place>, Errno> {
+    pub(super) fn name(&self, given: &Given, if_dots: Errno) -> Result<Option<Place>, Errno> {
         if ends_in_dots(&given.path) {
             return Err(if_dots);
         }
@@ -121,89 +52,6 @@ impl Session<'_> {
             Object::Named(place) => Ok(Some(place)),
             Object::Nameless(_) => Ok(None),
         }
-    }
-
-    pub(super) fn rename(&self, from: At, to: At, flags: u32) -> Result<Answer, Errno> {
-        let flags = RenameFlags::from_bits(flags).ok_or(Errno::INVAL)?;
-        if flags.contains(RenameFlags::WHITEOUT) {
-            return Err(Errno::INVAL);
-        }
-        let (from, to) = self.read_both(from, to)?;
-        if flags.is_empty()
-            && let Some(name) = self.exempt_name(&from)
-            && name.look().is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
-            && self.exempt_name(&to).is_some()
-        {
-            return Ok(Answer::Proceed);
-        }
-        self.rules.folders.link();
-        let (from, to) = (self.name(&from, Errno::BUSY)?, self.name(&to, Errno::BUSY)?);
-        let (Some(from), Some(to)) = (from, to) else { return Err(Errno::BUSY) };
-        if from.found.is_none() {
-            return Err(Errno::NOENT);
-        }
-        let is_fixed = |place: &&Place| {
-            let path = &place.path;
-            self.rules.zones.carries_fixed(path) && !self.ask(|guard| guard.unlocks(path))
-        };
-        if let Some(fixed) = [&from, &to].into_iter().find(is_fixed) {
-            return Err(self.refuse_fixed(&fixed.path));
-        }
-        // The kernel would refuse it as well, and nobody needs a lock to hear that.
-        if to.found.is_some() && !flags.contains(RenameFlags::EXCHANGE) {
-            match (from.is_folder(), to.is_folder()) {
-                _ if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EXIST),
-                (true, false) => return Err(Errno::NOTDIR),
-                (false, true) => return Err(Errno::ISDIR),
-                _ => {}
-            }
-        }
-        let is_folder = from.is_folder() || to.is_folder();
-        if is_folder {
-            self.rules.folders.change();
-        }
-        let lanes = [self.lane(&from)?, self.lane(&to)?];
-        let exchanges = flags.contains(RenameFlags::EXCHANGE);
-        let moving = if exchanges { vec![&from, &to] } else { vec![&from] };
-        let sides = lanes.map(Lane::side);
-        if !sides[0].leads_to(sides[1])
-            || exchanges && !sides[1].leads_to(sides[0])
-            || moving.iter().any(|place| self.rules.zones.carries_exempt(&place.path))
-        {
-            return Err(Errno::XDEV);
-        }
-        if lanes.iter().all(|lane| lane.is_for_kernel()) {
-            return Ok(Answer::Proceed);
-        }
-        let action = if exchanges { Action::Exchange } else { Action::Rename };
-        let rename = || {
-            if sides[0] == sides[1] {
-                self.expect(&[&from, &to], Place::has_unchanged_name)?;
-            } else {
-                Self::expect_of_all(&[&from, &to], Place::has_unchanged_name)?;
-            }
-            let from_folder = from.parent()?;
-            let to_folder = if from.path.parent() == to.path.parent() { from_folder } else { to.parent()? };
-            for place in moving {
-                // What has further names would have them on both sides.
-                if sides[0] != sides[1] && has_further_names(place)? {
-                    return Err(Errno::XDEV);
-                }
-            }
-            if self.adopt(&from, &to)? {
-                return Ok(());
-            }
-            if self.rules.zones.is_git(&to.path) {
-                self.ask(|guard| guard.replaces_git_file(&from.path, &to.path));
-            }
-            rustix::fs::renameat_with(from_folder, from.name(), to_folder, to.name(), flags)
-        };
-        let permit = self.permit(action, &judged(&lanes), is_folder)?;
-        permit.perform(|| self.rules.links.one_at_a_time(rename))?;
-        if to.is_folder() {
-            self.rules.zones.folder_is_gone();
-        }
-        Ok(Answer::Done)
     }
 
     pub(super) fn unlink(&self, at: At, flags: i32) -> Result<Answer, Errno> {
@@ -404,7 +252,7 @@ impl Session<'_> {
     }
 
     /// Makes an exempt folder out of one that Landlock allows. None if it has to be made like any other.
-    fn place_spare(&self, place: &Place, mode: Mode) -> Result<Option<OwnedFd>, Errno> {
+    pub(super) fn place_spare(&self, place: &Place, mode: Mode) -> Result<Option<OwnedFd>, Errno> {
         let Rules { zones, spares, callers, .. } = self.rules;
         let Zone::Tree(name) = zones.of(&place.path) else { return Ok(None) };
         let is_exempt = |name: &Path| !name.as_os_str().is_empty() && self.ask(|guard| guard.is_exempt(name));
@@ -423,30 +271,6 @@ impl Session<'_> {
         let fd = rustix::io::fcntl_dupfd_cloexec(&placed.fd, 0);
         zones.add_exempt(placed);
         fd.map(Some)
-    }
-
-    /// Renames a folder to what is an exempt one then, by moving what is in it into a spare one: cargo makes its folder under
-    /// another name. False if it has to be renamed like any other; with much in it, nobody should see it half moved.
-    fn adopt(&self, from: &Place, to: &Place) -> Result<bool, Errno> {
-        let Some(folder) = from.found.as_ref().filter(|_| from.is_folder() && to.found.is_none()) else {
-            return Ok(false);
-        };
-        let Some(names) = few_names_in(&folder.fd) else { return Ok(false) };
-        let mode = Mode::from_raw_mode(folder.stat.st_mode & 0o7777);
-        if has_further_names(from)? {
-            return Ok(false);
-        }
-        let Some(spare) = self.place_spare(to, mode)? else { return Ok(false) };
-        let move_all = |from: &OwnedFd, to: &OwnedFd| {
-            names.iter().try_for_each(|name| rustix::fs::renameat(from, name, to, name))
-        };
-        let remove = |place: &Place| rustix::fs::unlinkat(place.parent()?, place.name(), AtFlags::REMOVEDIR);
-        let moved = move_all(&folder.fd, &spare).and_then(|()| remove(from));
-        if moved.is_err() {
-            let _what_was_moved = move_all(&spare, &folder.fd);
-            let _empty = remove(to);
-        }
-        moved.map(|()| true)
     }
 
     pub(super) fn mknod(&self, at: At, mode: u32, device: u64) -> Result<Answer, Errno> {
