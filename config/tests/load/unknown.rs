@@ -1,0 +1,64 @@
+//! What nobody knows is warned about and changes nothing.
+
+use mala_config::Settings;
+
+use super::World;
+
+#[test]
+fn an_unknown_setting_is_a_warning_with_a_suggestion() {
+    let world = World::repo("[lock]\ntll = \"10m\"\n");
+    assert_eq!(world.loaded().settings, Settings::default());
+    insta::assert_snapshot!(world.warnings(), @r#"
+     ⚠ unknown setting `lock.tll` in `mala.toml:2:1` is ignored
+      ╭─[mala.toml:2:1]
+    1 │ [lock]
+    2 │ tll = "10m"
+      · ───
+      ╰────
+     help: did you mean `lock.ttl`?
+    "#);
+    let loaded = world.loaded();
+    let place = loaded.warnings[0].place().expect("a place in a file");
+    assert_eq!((place.line(), place.column()), (2, 1));
+    assert!(place.file().ends_with("/mala.toml"));
+}
+
+#[test]
+fn an_unknown_section_is_one_warning() {
+    insta::assert_snapshot!(World::repo("[locks]\nttl = \"10m\"\nmax_ttl = 5\n").warnings(), @r#"
+     ⚠ unknown section `[locks]` in `mala.toml:1:2` is ignored
+      ╭─[mala.toml:1:2]
+    1 │ [locks]
+      ·  ─────
+    2 │ ttl = "10m"
+      ╰────
+     help: did you mean `[lock]`?
+    "#);
+    insta::assert_snapshot!(World::repo("ttl = \"10m\"\n").warnings(), @r#"
+     ⚠ unknown setting `ttl` in `mala.toml:1:1` is ignored
+      ╭─[mala.toml:1:1]
+    1 │ ttl = "10m"
+      · ───
+      ╰────
+     help: did you mean `lock.ttl`?
+    "#);
+}
+
+#[test]
+fn only_variables_that_start_like_a_section_are_warned_about() {
+    let world = World::new()
+        .env("MALA_LOCK_TLL", "10m")
+        .env("MALA_LOCK_ttl", "10m")
+        .env("MALA_LOGS_COLOUR", "red")
+        .env("MALA_AGENT", "otter")
+        .env("MALA_LOCKS_TTL", "nonsense")
+        .env("PATH", "/bin");
+    insta::assert_snapshot!(world.warnings(), @r"
+    ⚠ unknown variable `MALA_LOCK_TLL` is ignored
+    help: did you mean `MALA_LOCK_TTL`?
+    ⚠ unknown variable `MALA_LOCK_ttl` is ignored
+    help: did you mean `MALA_LOCK_TTL`?
+    ⚠ unknown variable `MALA_LOGS_COLOUR` is ignored
+    help: `[logs]` has `keep`
+    ");
+}
