@@ -153,8 +153,15 @@ impl Books {
                 is_own: file.is_own || attempt.action == Action::Create,
             };
         }
-        match (attempt.action, keys) {
-            (Action::Rename, [from, _]) if self.files[from].is_own => Then::GiveBack(from.clone()),
+        self.then(attempt.action, keys)
+    }
+
+    /// What is to be done when the agent has changed files that it holds.
+    pub(super) fn then(&self, action: Action, keys: &[Key]) -> Then {
+        match (action, keys) {
+            (Action::Rename, [from, _]) if self.files.get(from).is_some_and(|file| file.is_own) => {
+                Then::GiveBack(from.clone())
+            }
             _ => Then::Nothing,
         }
     }

@@ -196,7 +196,7 @@ impl StoreGuard {
         }
         let version = books.store.data_version()?;
         if !attempt.is_folder && keys.iter().all(|key| books.is_held(key, version)) {
-            return Ok(Decision::Allow(Then::Nothing));
+            return Ok(Decision::Allow(books.then(attempt.action, keys)));
         }
         if let Some(key) = keys.iter().find(|key| attempt.is_folder && all_in(key.as_bytes()).is_none()) {
             return Ok(Decision::Refuse(format!(

@@ -111,8 +111,13 @@ fn to_delete_what_is_not_there_takes_no_lock() {
 #[test]
 fn a_temporary_file_that_becomes_the_real_one_leaves_one_lock() {
     let world = world();
-    let answer =
-        exec(&world, "me", &format!("sed -i s/anybody/some/ free.txt && {MALA} lock list --agent me --json"));
+    let answer = exec(
+        &world,
+        "me",
+        &format!(
+            "for i in 1 2 3; do sed -i s/anybody/some/ free.txt; done; {MALA} lock list --agent me --json"
+        ),
+    );
     let locks = answer.json()["locks"].clone();
     assert_eq!((locks.as_array().unwrap().len(), &locks[0]["path"]), (1, &"free.txt".into()), "{locks}");
 }
