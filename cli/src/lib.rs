@@ -14,6 +14,7 @@ mod error;
 mod hook;
 mod json;
 mod later;
+mod leash;
 mod mcp;
 mod ownership;
 mod refusal;

@@ -12,7 +12,7 @@ use mala_logs::chain::{ChainError, ChainReader, ChainWriter, Order, verify};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::runner::{RunError, Task, Tee, run};
+use crate::runner::{Keeper, RunError, Task, Tee, run};
 use crate::snapshot::{Carried, Snapshot, SnapshotError};
 use crate::verdict::{Check, Verdict};
 use crate::{GitError, Oid, Repo, serial};
@@ -120,6 +120,7 @@ pub struct Suite<'a> {
     pub carried: &'a [Carried],
     /// The process that runs it.
     pub owner: &'a Owner,
+    pub keeper: &'a dyn Keeper,
 }
 
 /// Runs every command in a snapshot of `commit`, unless that tree has passed them before.
@@ -137,25 +138,22 @@ pub fn rerun(repo: &Repo, commit: &Oid, suite: &Suite<'_>, tee: &mut Tee<'_>) ->
     let mut results = Vec::new();
     for (number, command) in words.iter().enumerate() {
         let name = format!("rerun-{}-{:08x}-{number}.log", tree.short(), fastrand::u32(..));
-        results.push(run_one(command, snapshot.root(), &outputs.join(name), tee)?);
+        let (cwd, output) = (snapshot.root(), outputs.join(name));
+        let argv: Vec<_> = command.split_whitespace().map(Into::into).collect();
+        let ended = run(&Task { argv: &argv, cwd, log: &output }, suite.keeper, tee)?;
+        results.push(CommandResult {
+            command: command.clone(),
+            exit_code: ended.exit_code,
+            signal: ended.signal,
+            output_sha256: ended.output_sha256,
+            output_log: output.to_string_lossy().into_owned(),
+        });
     }
     let rerun = Rerun { tree, commit: commit.clone(), started_at, results, remembered: false };
     if rerun.has_passed() {
         ChainWriter::open(&log)?.append(&rerun)?;
     }
     Ok(rerun)
-}
-
-fn run_one(command: &str, cwd: &Path, log: &Path, tee: &mut Tee<'_>) -> Result<CommandResult, RerunError> {
-    let argv: Vec<_> = command.split_whitespace().map(Into::into).collect();
-    let ended = run(&Task { argv: &argv, cwd, log }, tee)?;
-    Ok(CommandResult {
-        command: command.to_owned(),
-        exit_code: ended.exit_code,
-        signal: ended.signal,
-        output_sha256: ended.output_sha256,
-        output_log: log.to_string_lossy().into_owned(),
-    })
 }
 
 /// An earlier pass. A log that was changed remembers nothing.

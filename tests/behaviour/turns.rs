@@ -306,19 +306,25 @@ fn a_killed_mala_takes_all_that_its_test_started_with_it() {
         let path = path.display();
         format!("setsid sh -c 'echo $$ > {path}.new; mv {path}.new {path}; exec sleep 600'")
     });
-    let script = format!("{own_session} & ({orphan} &) & wait");
-    let mut test = mala(&world, ["test", "--agent", "ann", "--", "sh", "-c", &script])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    eventually("they run", || pids.iter().all(|path| path.exists()));
-    test.kill().unwrap();
-    test.wait().unwrap();
-    let is_gone = |pid: &String| !Path::new("/proc").join(pid.trim()).exists();
-    let pids = pids.map(|path| fs::read_to_string(path).unwrap());
-    eventually("nothing is left", || pids.iter().all(is_gone));
+    world.write("check.sh", &format!("{own_session} & ({orphan} &) & wait\n"));
+    world.write("mala.toml", "[validate]\ncommands = [\"sh check.sh\"]\n");
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "a test that leaves something running"]);
+    for command in ["test --agent ann -- sh check.sh", "gate check --commit HEAD --rerun"] {
+        let mut test = mala(&world, command.split(' '))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("they run", || pids.iter().all(|path| path.exists()));
+        test.kill().unwrap();
+        test.wait().unwrap();
+        let is_gone = |pid: &String| !Path::new("/proc").join(pid.trim()).exists();
+        let left = pids.each_ref().map(|path| fs::read_to_string(path).unwrap());
+        eventually("nothing is left", || left.iter().all(is_gone));
+        pids.each_ref().map(|path| fs::remove_file(path).unwrap());
+    }
 }
 
 #[test]

@@ -10,14 +10,12 @@ use clap::Args;
 use mala_config::Settings;
 use mala_core::{IssueId, Lock, LockName, Scope, Timestamp};
 use mala_gate::evidence::{Ended, Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, Recording, Who};
-use mala_gate::runner::{self, Keeper, RunError, Task, Tee, Tie};
+use mala_gate::runner::{self, RunError, Task, Tee};
 use mala_gate::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
 use mala_gate::{Ownership, Repo};
 use mala_logs::telemetry::{metrics, spans};
-use mala_sandbox::Leash;
 use mala_store::process::{Process, ProcessTable};
 use mala_store::{EventKind, Outcome, Party, Request, Store, Wait, process};
-use nix::sys::signal::Signal;
 use serde_json::json;
 
 use super::commit::desk_identity;
@@ -29,6 +27,7 @@ use crate::enforce::{
     Announcement, TurnRules, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
 };
 use crate::error::{CliError, Code, REFUSED, USAGE};
+use crate::leash::Leashing;
 use crate::ownership::{DeskOwnership, StoreOwnership};
 use crate::typed::duration;
 use crate::ui::YELLOW;
@@ -356,27 +355,6 @@ impl Queue<'_> {
     }
 }
 
-/// Ties tests to this process as far as the system can.
-struct Leashing;
-
-impl Keeper for Leashing {
-    fn tie(&self, command: &mut Command) -> io::Result<Option<Box<dyn Tie>>> {
-        Ok(mala_sandbox::tie(command)?.map(|leash| Box::new(Leashed(leash)) as Box<dyn Tie>))
-    }
-}
-
-struct Leashed(Leash);
-
-impl Tie for Leashed {
-    fn signal(&self, signal: Signal) {
-        self.0.signal(signal as u8);
-    }
-
-    fn status(&self) -> Option<ExitStatus> {
-        self.0.status()
-    }
-}
-
 /// One run of a command.
 struct Run<'a> {
     repo: &'a Repo,
@@ -401,11 +379,13 @@ fn run(args: &TestArgs, context: &Context, party: &Party, run: Run<'_>) -> Resul
     let log = recording.output_log().to_path_buf();
     let task = Task { argv: &args.command, cwd: run.place, log: &log };
     let (mut out, mut err) = (answer_stream(context), context.ui.err());
-    let ended: Ended = runner::run_kept(&task, &Leashing, &mut Tee { out: &mut *out, err: &mut *err })
-        .map_err(|error| match error {
-            RunError::Start { source, .. } => not_started(&args.command[0], &source),
-            RunError::Empty => CliError::usage(error),
-            RunError::Log { .. } | RunError::Watch(_) => CliError::failed(error),
+    let ended: Ended =
+        runner::run(&task, &Leashing, &mut Tee { out: &mut *out, err: &mut *err }).map_err(|error| {
+            match error {
+                RunError::Start { source, .. } => not_started(&args.command[0], &source),
+                RunError::Empty => CliError::usage(error),
+                RunError::Log { .. } | RunError::Watch(_) => CliError::failed(error),
+            }
         })?;
     let evidence = recording.finish(ended, &StoreOwnership::new(open(&scope)?)).map_err(unrecorded)?;
     let detail = json!({ "command": command, "evidence": evidence.id, "exit_code": evidence.exit_code,

@@ -13,7 +13,7 @@ mod guard;
 mod signals;
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -72,7 +72,7 @@ pub struct Tee<'a> {
 }
 
 /// Ties commands to this process.
-pub trait Keeper {
+pub trait Keeper: Debug {
     /// Arranges that nothing which the command starts outlives a death of this process. Nothing where that is not possible.
     fn tie(&self, command: &mut Command) -> io::Result<Option<Box<dyn Tie>>>;
 }
@@ -86,7 +86,9 @@ pub trait Tie {
     fn status(&self) -> Option<ExitStatus>;
 }
 
-struct Nobody;
+/// Ties nothing: a command's own process group is all that ends with this process.
+#[derive(Debug, Clone, Copy)]
+pub struct Nobody;
 
 impl Keeper for Nobody {
     fn tie(&self, _command: &mut Command) -> io::Result<Option<Box<dyn Tie>>> {
@@ -95,12 +97,7 @@ impl Keeper for Nobody {
 }
 
 /// Runs the command to its end. Standard input is the caller's.
-pub fn run(task: &Task<'_>, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
-    run_kept(task, &Nobody, tee)
-}
-
-/// As [`run`], with somebody who sees to it that the command does not outlive this process.
-pub fn run_kept(task: &Task<'_>, keeper: &dyn Keeper, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
+pub fn run(task: &Task<'_>, keeper: &dyn Keeper, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
     let (program, args) = task.argv.split_first().ok_or(RunError::Empty)?;
     let log = File::create(task.log).map_err(|source| RunError::Log { path: task.log.to_owned(), source })?;
     let start = |source| RunError::Start { program: program.to_string_lossy().into_owned(), source };

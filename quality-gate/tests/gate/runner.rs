@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use mala_gate::evidence::Ended;
-use mala_gate::runner::{Task, Tee, run};
+use mala_gate::runner::{Nobody, Task, Tee, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sha2::{Digest, Sha256};
@@ -21,7 +21,7 @@ fn run_script(w: &World, script: &str) -> (Ended, String, String, Vec<u8>) {
     let argv = ["sh", "-c", script].map(Into::into);
     let log = w.base().join("log");
     let task = Task { argv: &argv, cwd: &w.root, log: &log };
-    let ended = run(&task, &mut Tee { out: &mut out, err: &mut err }).unwrap();
+    let ended = run(&task, &Nobody, &mut Tee { out: &mut out, err: &mut err }).unwrap();
     (ended, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap(), fs::read(&log).unwrap())
 }
 
@@ -79,9 +79,12 @@ fn a_caller_that_stops_listening_does_not_stop_the_command() {
     let w = World::empty();
     let argv = ["sh", "-c", "echo 1; echo 2; exit 3"].map(Into::into);
     let log = w.base().join("log");
-    let ended =
-        run(&Task { argv: &argv, cwd: &w.root, log: &log }, &mut Tee { out: &mut Deaf, err: &mut Deaf })
-            .unwrap();
+    let ended = run(
+        &Task { argv: &argv, cwd: &w.root, log: &log },
+        &Nobody,
+        &mut Tee { out: &mut Deaf, err: &mut Deaf },
+    )
+    .unwrap();
     assert_eq!((ended.exit_code, fs::read(&log).unwrap()), (Some(3), b"1\n2\n".to_vec()));
 }
 
@@ -91,9 +94,9 @@ fn a_program_that_is_not_there_is_named() {
     let log = w.base().join("log");
     let argv = ["no-such-program".into()];
     let mut tee = Tee { out: &mut io::sink(), err: &mut io::sink() };
-    let error = run(&Task { argv: &argv, cwd: &w.root, log: &log }, &mut tee).unwrap_err();
+    let error = run(&Task { argv: &argv, cwd: &w.root, log: &log }, &Nobody, &mut tee).unwrap_err();
     assert_eq!(error.to_string(), "cannot start `no-such-program`");
-    let error = run(&Task { argv: &[], cwd: &w.root, log: &log }, &mut tee).unwrap_err();
+    let error = run(&Task { argv: &[], cwd: &w.root, log: &log }, &Nobody, &mut tee).unwrap_err();
     assert_eq!(error.to_string(), "there is no command to run: write it behind `--`");
 }
 

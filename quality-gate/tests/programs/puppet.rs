@@ -14,7 +14,7 @@ use mala_core::{AgentId, Fence, Key, Owner, Scope, Timestamp};
 use mala_gate::commit::{GitHooks, Request, Selection, commit};
 use mala_gate::evidence::Who;
 use mala_gate::rules::Foreign;
-use mala_gate::runner::{Task, Tee, run};
+use mala_gate::runner::{Nobody, Task, Tee, run};
 use mala_gate::snapshot::Snapshot;
 use mala_gate::{Holder, Ownership, OwnershipError, Repo, RepoPath};
 
@@ -48,7 +48,7 @@ fn run_command(log: &Path, command: &[&str]) -> Result<(), Box<dyn Error>> {
     let argv: Vec<_> = command.iter().map(Into::into).collect();
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let task = Task { argv: &argv, cwd: Path::new("."), log };
-    let ended = run(&task, &mut Tee { out: &mut out, err: &mut err })?;
+    let ended = run(&task, &Nobody, &mut Tee { out: &mut out, err: &mut err })?;
     process::exit(ended.exit_code.unwrap_or_else(|| 128 + ended.signal.unwrap_or(0)));
 }
 

@@ -21,6 +21,7 @@ use super::{Judged, Subject};
 use crate::claim::Claim;
 use crate::context::{Context, open};
 use crate::error::{CliError, Code, REFUSED};
+use crate::leash::Leashing;
 use crate::ownership::StoreOwnership;
 use crate::ui::{DIM, GREEN, RED};
 
@@ -118,7 +119,7 @@ fn rerun(context: &Context, repo: &Repo, settings: &Settings, verdict: Verdict) 
     let Some(commit) = verdict.commit.clone() else { return Ok(verdict) };
     let (commands, carried, owner) =
         (settings.required(), super::super::test::carried(settings), process::current());
-    let suite = Suite { commands: &commands, carried: &carried, owner: &owner };
+    let suite = Suite { commands: &commands, carried: &carried, owner: &owner, keeper: &Leashing };
     // The answer has standard output for itself.
     let (mut out, mut err) = (context.ui.err(), context.ui.err());
     let rerun = rerun::rerun(repo, &commit, &suite, &mut Tee { out: &mut *out, err: &mut *err })
