@@ -1,12 +1,12 @@
 //! What a person should know before agents begin. Nothing here keeps a run from beginning.
 
-use mala_gate::git::{Kind, State};
-use mala_gate::{RepoPath, hooks};
+use mala_gate::git::{Entry, Kind, State};
+use mala_gate::hooks;
 
 use crate::clerk::Clerk;
 use crate::ports::PortError;
 
-/// Files that are named at most.
+/// Files of a kind that are named at most.
 const NAMED: usize = 5;
 
 /// What is worth a warning, in words. What cannot be looked at now is worth none: whoever needs it says so.
@@ -15,23 +15,31 @@ pub(crate) fn cautions(clerk: &Clerk) -> Vec<String> {
 }
 
 fn unheld_files(clerk: &Clerk) -> Option<String> {
-    let files = unheld(clerk).ok().filter(|files| !files.is_empty())?;
-    Some(format!(
-        "uncommitted changes that nobody holds: {}; an agent that changes one of these files commits all that is in it: \
-         commit or stash first",
-        named(&files)
-    ))
+    let (untracked, changed): (Vec<Entry>, Vec<Entry>) =
+        unheld(clerk).ok()?.into_iter().partition(|entry| entry.state == State::Untracked);
+    let kinds = [("uncommitted changes", changed), ("untracked files", untracked)];
+    let told: Vec<String> = kinds
+        .iter()
+        .filter(|(_, files)| !files.is_empty())
+        .map(|(what, files)| format!("{what} that nobody holds: {}", named(files)))
+        .collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "{}; an agent that changes one of these files commits all that is in it: commit or stash first \
+             (`git stash -u`)",
+            told.join("; ")
+        )
+    })
 }
 
-/// Tracked files with changes that are in nobody's hands.
-fn unheld(clerk: &Clerk) -> Result<Vec<RepoPath>, PortError> {
-    let is_tracked = |state: State| matches!(state, State::Tracked { .. } | State::Unmerged);
+/// Files with changes, and new ones, that are in nobody's hands.
+fn unheld(clerk: &Clerk) -> Result<Vec<Entry>, PortError> {
     let entries = clerk.repo.status()?.entries.into_iter();
-    let changed = entries.filter(|entry| entry.kind == Kind::File && is_tracked(entry.state));
+    let changed = entries.filter(|entry| entry.kind == Kind::File && entry.state != State::Unwatched);
     let mut unheld = Vec::new();
-    for path in changed.map(|entry| entry.path) {
-        if clerk.ledger.holders(&clerk.wants([&path]))?.is_empty() {
-            unheld.push(path);
+    for entry in changed {
+        if clerk.ledger.holders(&clerk.wants([&entry.path]))?.is_empty() {
+            unheld.push(entry);
         }
     }
     Ok(unheld)
@@ -46,8 +54,8 @@ pub(crate) fn missing_hooks(clerk: &Clerk) -> Option<String> {
     })
 }
 
-fn named(files: &[RepoPath]) -> String {
-    let first: Vec<String> = files.iter().take(NAMED).map(RepoPath::to_text).collect();
+fn named(files: &[Entry]) -> String {
+    let first: Vec<String> = files.iter().take(NAMED).map(|file| file.path.to_text()).collect();
     let more = files.len() - first.len();
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{rest}", first.join(", "))

@@ -34,19 +34,22 @@ fn uncommitted_files_and_missing_hooks_are_warned_about_at_the_start() {
     let batch = Batch::new(GOOD);
     batch.issue("bd-1", &[]);
     batch.world.write("base.txt", "a person's\n");
-    batch.world.write("new.txt", "nobody commits it by accident\n");
-    let files = "uncommitted changes that nobody holds: base.txt";
+    (1..=7).for_each(|number| batch.world.write(&format!("new/{number}.txt"), "a person's too\n"));
+    let files = "uncommitted changes that nobody holds: base.txt; untracked files that nobody holds: \
+                 new/1.txt, new/2.txt, new/3.txt, new/4.txt, new/5.txt and 2 more;";
     for args in [&["--dry-run"][..], &[]] {
         let answer = batch.text(args);
         assert_eq!(answer.code, 0, "{answer:?}");
         let told = if args.is_empty() { &answer.err } else { &answer.out };
-        assert!(told.contains(files) && !told.contains("new.txt"), "{answer:?}");
+        assert!(told.contains(files) && told.contains("git stash -u"), "{answer:?}");
         assert!(told.contains("hooks") && told.contains("mala init"), "{answer:?}");
     }
     done(&batch.world, "init --yes");
-    done(&batch.world, "lock acquire base.txt --agent person");
+    done(&batch.world, "lock acquire base.txt new/** --agent person");
+    batch.issue("bd-2", &[]);
     let answer = batch.text(&["--dry-run"]);
-    assert!(!answer.out.contains("mala init") && !answer.out.contains("base.txt"), "{answer:?}");
+    assert!(answer.out.contains("Do bd-2") && !answer.out.contains("mala init"), "{answer:?}");
+    assert!(!answer.out.contains("base.txt") && !answer.out.contains("new/"), "{answer:?}");
 }
 
 #[test]
