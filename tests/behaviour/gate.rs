@@ -13,7 +13,7 @@ use std::thread;
 use mala_tests::{World, eventually, write_script};
 use serde_json::{Value, json};
 
-use crate::cli::{Answer, MALA, done, held, mala, pair};
+use crate::cli::{Answer, MALA, done, held, mala, pair, run};
 
 /// A checkout whose commits must have passed `check-all`, a program that lies outside of it and fails where `broken` is.
 fn world() -> World {
@@ -354,6 +354,51 @@ fn nobody_takes_back_a_commit_of_somebody_else() {
         "no more than its own"
     );
     assert_eq!(world.git(&["log", "--format=%s"]), "start");
+}
+
+#[test]
+fn a_commit_that_has_not_one_before_it_is_left_to_a_person_who_is_told_what_to_type() {
+    let world = World::new();
+    let sign = |subject: &str| format!("{subject}\n\nMala-Agent: ann");
+    world.git(&["commit", "-q", "--allow-empty", "-m", &sign("first")]);
+    let first = run(&world, "commit --undo --agent ann");
+    assert_eq!(first.code, 1, "{first:?}");
+    assert!(
+        first.err.contains("is the first commit") && first.err.contains("`git update-ref -d HEAD`"),
+        "{first:?}"
+    );
+    assert!(first.err.contains("nothing was taken back") && !first.err.contains("committed;"), "{first:?}");
+    world.git(&["checkout", "-q", "-b", "side"]);
+    world.git(&["commit", "-q", "--allow-empty", "-m", "aside"]);
+    world.git(&["checkout", "-q", "main"]);
+    world.git(&["merge", "-q", "--no-ff", "side", "-m", &sign("both")]);
+    let merge = run(&world, "commit --undo --agent ann");
+    let revert = format!("`git revert -m 1 {}`", &world.git(&["rev-parse", "HEAD"])[..10]);
+    assert!(merge.code == 1 && merge.err.contains("is a merge"), "{merge:?}");
+    assert!(merge.err.contains(&revert) && merge.err.contains("nothing was taken back"), "{merge:?}");
+}
+
+#[test]
+fn a_commit_is_not_taken_back_once_somebody_else_has_taken_a_file_of_it() {
+    let world = world();
+    let commit = || {
+        done(&world, "lock acquire file.txt --agent ann");
+        world.write("file.txt", "ann's\n");
+        done(&world, "commit -m change --agent ann");
+        done(&world, "lock release file.txt --agent ann");
+    };
+    commit();
+    done(&world, "commit --undo --agent ann");
+    commit();
+    done(&world, "lock acquire file.txt --agent bob");
+    let last = world.git(&["rev-parse", "HEAD"]);
+    let refused = run(&world, "commit --undo --agent ann");
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("`file.txt` is held by `bob`"), "{refused:?}");
+    assert!(refused.err.contains("mala lock ask file.txt --why REASON"), "{refused:?}");
+    assert_eq!((world.git(&["rev-parse", "HEAD"]), world.git(&["status", "--short"])), (last, String::new()));
+    done(&world, "lock release file.txt --agent bob");
+    done(&world, "commit --undo --agent ann");
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl CommitArgs {
 pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     if args.undo {
-        return undo(args, context, scope);
+        return undo(args, context, &scope);
     }
     let (who, ownership) = committer(args, context, &scope)?;
     let repo = Repo::new(scope.clone());
@@ -108,10 +108,10 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
     Ok(Code::SUCCESS)
 }
 
-fn undo(args: &CommitArgs, context: &Context, scope: Scope) -> Result<Code, CliError> {
-    let mut store = open(&scope)?;
+fn undo(args: &CommitArgs, context: &Context, scope: &Scope) -> Result<Code, CliError> {
+    let mut store = open(scope)?;
     let agent = args.caller.agent(context, &mut store)?;
-    let repo = Repo::new(scope);
+    let repo = Repo::new(scope.clone());
     let Some(id) = repo.resolve("HEAD")? else {
         return Err(CliError::refused("there is no commit to take back"));
     };
@@ -130,7 +130,8 @@ fn undo(args: &CommitArgs, context: &Context, scope: Scope) -> Result<Code, CliE
         return Err(CliError::refused(format!("the last commit, {id}, is not known to be one of `{agent}`"))
             .hint("only one's own commit can be taken back, and only the last; leave the rest to a person: git revert COMMIT"));
     }
-    let files = commit::undo(&repo, &process::current(), &commit)?;
+    let files = commit::undo(&repo, &StoreOwnership::new(store), &agent, &process::current(), &commit)
+        .map_err(|error| not_undone(error, &Reader::new(scope, &context.here)))?;
     let files: Vec<String> = files.iter().map(ToString::to_string).collect();
     context.ui.answer(&json!({ "undone": id.as_str(), "files": files, "agent": agent }), |out| {
         writeln!(out, "took back {}; {} as before:", id.short(), is_as_before(files.len()))?;
@@ -149,6 +150,15 @@ fn refused(error: CommitError, reader: &Reader<'_>) -> CliError {
         _ => Vec::new(),
     };
     hints.into_iter().fold(CliError::from(error), CliError::hint)
+}
+
+fn not_undone(error: CommitError, reader: &Reader<'_>) -> CliError {
+    let mut hints: Vec<String> = match &error {
+        CommitError::PassedOn(files) => reader.about(files).collect(),
+        _ => Vec::new(),
+    };
+    hints.push("nothing was taken back; the branch, files and staged changes are as they were".to_owned());
+    CliError { hints, ..error.into() }
 }
 
 /// Files that are done go to whoever asked for them. Inside an agent's tree its supervisor does that.

@@ -45,8 +45,13 @@ pub enum CommitError {
     Restless(usize),
     #[error("{} is not the last commit any more: leave it to a person (`git revert {}`)", .0.short(), .0.short())]
     NotLast(Oid),
-    #[error("{} has not exactly one commit before it to go back to: leave it to a person", .0.short())]
-    NoOneBefore(Oid),
+    #[error("{} is the first commit of its branch, so there is none to go back to: leave it to a person \
+        (`git update-ref -d HEAD` makes the branch empty again, with all files staged)", .0.short())]
+    First(Oid),
+    #[error("{} is a merge: leave it to a person (`git revert -m 1 {}`)", .0.short(), .0.short())]
+    Merge(Oid),
+    #[error("somebody has taken files of this commit since, and would get your changes with them: {}", held(.0))]
+    PassedOn(Vec<NotYours>),
     #[error("another git command has held `{}` for {seconds} s: if none is running, remove it", .path.display())]
     IndexBusy { path: PathBuf, seconds: u64 },
     #[error(transparent)]
@@ -74,7 +79,14 @@ fn said(output: &str) -> String {
 }
 
 fn not_yours(files: &[NotYours]) -> String {
-    let mut lines: Vec<String> = files.iter().map(NotYours::sentence).collect();
+    listed(files.iter().map(NotYours::sentence).collect())
+}
+
+fn held(files: &[NotYours]) -> String {
+    listed(files.iter().map(NotYours::fact).collect())
+}
+
+fn listed(mut lines: Vec<String>) -> String {
     const SHOWN: usize = 10;
     if lines.len() > SHOWN {
         let rest = lines.len() - SHOWN;
@@ -87,9 +99,14 @@ fn not_yours(files: &[NotYours]) -> String {
 impl NotYours {
     /// Whose it is and what to do about it, in words.
     pub fn sentence(&self) -> String {
+        let remedy = if self.holder.is_some() { "leave it out, or ask for it" } else { "take it first" };
+        format!("{}: {remedy}", self.fact())
+    }
+
+    fn fact(&self) -> String {
         match &self.holder {
-            Some(holder) => format!("`{}` is held by `{holder}`: leave it out, or ask for it", self.path),
-            None => format!("you have never held `{}`: take it first", self.path),
+            Some(holder) => format!("`{}` is held by `{holder}`", self.path),
+            None => format!("you have never held `{}`", self.path),
         }
     }
 }

@@ -1,23 +1,35 @@
 //! Taking back the last commit of a branch.
 
-use mala_core::Owner;
+use mala_core::{AgentId, Owner};
 
-use super::error::CommitError;
+use super::error::{CommitError, NotYours};
 use super::index::change_index;
 use super::land::move_branch;
 use super::select::refuse_unfinished;
 use super::stage::index_info;
 use crate::git::{Commit, FileChange};
-use crate::{Oid, Repo, RepoPath};
+use crate::{Holder, Oid, Ownership, Repo, RepoPath};
 
-/// Takes `commit` off its branch, if it is still the last one there, and gives the files that it had. No file of the checkout
-/// changes: what was committed is as uncommitted as before. What was staged since stays staged.
-pub fn undo(repo: &Repo, owner: &Owner, commit: &Commit) -> Result<Vec<RepoPath>, CommitError> {
+/// Takes the agent's `commit` off its branch, if it is still the last one there, and gives the files that it had. No file of the
+/// checkout changes: what was committed is as uncommitted as before. What was staged since stays staged.
+pub fn undo(
+    repo: &Repo,
+    ownership: &dyn Ownership,
+    agent: &AgentId,
+    owner: &Owner,
+    commit: &Commit,
+) -> Result<Vec<RepoPath>, CommitError> {
     refuse_unfinished(repo)?;
-    let [parent] = commit.parents.as_slice() else {
-        return Err(CommitError::NoOneBefore(commit.id.clone()));
+    let parent = match commit.parents.as_slice() {
+        [parent] => parent,
+        [] => return Err(CommitError::First(commit.id.clone())),
+        _ => return Err(CommitError::Merge(commit.id.clone())),
     };
     let changes = repo.changes_of(commit)?;
+    let passed_on = passed_on(repo, ownership, agent, commit, &changes)?;
+    if !passed_on.is_empty() {
+        return Err(CommitError::PassedOn(passed_on));
+    }
     change_index(repo, owner, |index| {
         let head = repo.head()?;
         if head.at() != Some(&commit.id) {
@@ -42,6 +54,27 @@ pub fn undo(repo: &Repo, owner: &Owner, commit: &Commit) -> Result<Vec<RepoPath>
         })
     })?;
     Ok(changes.into_iter().map(|change| change.path).collect())
+}
+
+/// Files that the agent had and that somebody else has taken since the commit: uncommitted again, they would be part of the
+/// other's work. What was the other's all along is no such file, it should never have been committed.
+fn passed_on(
+    repo: &Repo,
+    ownership: &dyn Ownership,
+    agent: &AgentId,
+    commit: &Commit,
+    changes: &[FileChange],
+) -> Result<Vec<NotYours>, CommitError> {
+    let mut passed_on = Vec::new();
+    for FileChange { path, .. } in changes {
+        let key = repo.key(path);
+        let is_later = |holder: &Holder| holder.since >= commit.committed_at;
+        let Some(holder) = ownership.holder(&key, Some(agent))?.filter(is_later) else { continue };
+        if ownership.owned(agent, &key, None)?.is_some() {
+            passed_on.push(NotYours { path: path.clone(), holder: Some(holder.agent.to_string()) });
+        }
+    }
+    Ok(passed_on)
 }
 
 fn is_at(repo: &Repo, commit: &Oid) -> bool {
