@@ -214,11 +214,15 @@ impl From<GitError> for CliError {
 impl From<CommitError> for CliError {
     fn from(error: CommitError) -> Self {
         let kind = match &error {
-            CommitError::EmptyMessage | CommitError::Unchanged(_) => Kind::Usage,
+            CommitError::EmptyMessage | CommitError::Unchanged(_) | CommitError::NoIdentity(_) => Kind::Usage,
             CommitError::Git(_) | CommitError::Ownership(_) | CommitError::Io { .. } => Kind::Failed,
             _ => Kind::Refused,
         };
-        Self::new(kind, error).hint("nothing was committed; files and staged changes are as they were")
+        let is_nobody = matches!(error, CommitError::NoIdentity(_));
+        let who =
+            is_nobody.then_some("say who it is: git config user.name NAME && git config user.email MAIL");
+        let error = who.into_iter().fold(Self::new(kind, error), Self::hint);
+        error.hint("nothing was committed; files and staged changes are as they were")
     }
 }
 

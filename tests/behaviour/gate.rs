@@ -402,6 +402,19 @@ fn a_commit_is_not_taken_back_once_somebody_else_has_taken_a_file_of_it() {
 }
 
 #[test]
+fn whoever_commits_without_a_name_is_told_what_to_set() {
+    let world = world();
+    fs::write(world.home().join(".gitconfig"), "[user]\nuseConfigOnly = true\n").unwrap();
+    done(&world, "lock acquire file.txt --agent ann");
+    world.write("file.txt", "ann's\n");
+    let nobody = run(&world, "commit -m change --agent ann");
+    assert_eq!(nobody.code, 2, "{nobody:?}");
+    let why = "error: git does not know who commits: `user.name` and `user.email` are not set\n\
+               hint: say who it is: git config user.name NAME && git config user.email MAIL\n";
+    assert!(nobody.err.starts_with(why) && !nobody.err.contains("commit-tree"), "{nobody:?}");
+}
+
+#[test]
 fn a_damaged_store_stops_agents_and_warns_people() {
     let world = world();
     assert_eq!(with_path(&world, &mut mala(&world, ["init", "--yes", "--client", "claude"])).code, 0);

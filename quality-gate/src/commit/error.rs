@@ -52,6 +52,8 @@ pub enum CommitError {
     Merge(Oid),
     #[error("somebody has taken files of this commit since, and would get your changes with them: {}", held(.0))]
     PassedOn(Vec<NotYours>),
+    #[error("git does not know who commits: {} not set", unset(.0))]
+    NoIdentity(Vec<&'static str>),
     #[error("another git command has held `{}` for {seconds} s: if none is running, remove it", .path.display())]
     IndexBusy { path: PathBuf, seconds: u64 },
     #[error(transparent)]
@@ -76,6 +78,11 @@ impl CommitError {
 fn said(output: &str) -> String {
     let output = output.trim();
     if output.is_empty() { " and gave no reason".to_owned() } else { format!(":\n{output}") }
+}
+
+fn unset(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    format!("{} {}", quoted.join(" and "), if names.len() == 1 { "is" } else { "are" })
 }
 
 fn not_yours(files: &[NotYours]) -> String {

@@ -76,8 +76,21 @@ fn write_commit(repo: &Repo, draft: &Draft, message: &Path) -> Result<Oid, Commi
     if signs.stdout.trim_ascii() == b"true" {
         call = call.arg("-S");
     }
-    let id = call.arg("-F").arg(message).line()?;
+    let id = call.arg("-F").arg(message).line().map_err(|error| why_not_written(repo, error))?;
     Ok(Oid::parse(&id).ok_or_else(|| GitError::answer("commit-tree", id.as_bytes()))?)
+}
+
+/// Says it in few words if git does not know who commits.
+fn why_not_written(repo: &Repo, error: GitError) -> CommitError {
+    let is_unknown = |who| repo.plain_git("var").arg(who).output().is_err();
+    // Git answers nothing if it is not set.
+    let is_unset = |name: &&str| {
+        let value = repo.git("config").args(["--get", name]).finish();
+        value.is_ok_and(|value| value.stdout.trim_ascii().is_empty())
+    };
+    let is_nobody = is_unknown("GIT_AUTHOR_IDENT") || is_unknown("GIT_COMMITTER_IDENT");
+    let missing: Vec<&str> = ["user.name", "user.email"].into_iter().filter(is_unset).collect();
+    if is_nobody && !missing.is_empty() { CommitError::NoIdentity(missing) } else { error.into() }
 }
 
 fn advance(repo: &Repo, draft: &Draft, commit: &Oid, message: &str) -> Result<Advance, CommitError> {

@@ -342,5 +342,8 @@ fn without_a_name_to_commit_under_nothing_happens() {
     w.git(&["config", "user.useConfigOnly", "true"]);
     w.write("a.txt", "x\n");
     let error = refused(&w, &Locks::new(&[("A", "a.txt")]), Selection::Owned);
-    assert!(error.contains("git commit-tree"), "{error}");
+    assert_eq!(error, "git does not know who commits: `user.name` and `user.email` are not set");
+    w.git(&["config", "user.name", "Test"]);
+    let error = refused(&w, &Locks::new(&[("A", "a.txt")]), Selection::Owned);
+    assert_eq!(error, "git does not know who commits: `user.email` is not set");
 }
