@@ -118,7 +118,16 @@ impl Cli {
 
 /// The program as clap knows it, for help, completions and the manual page.
 fn command() -> clap::Command {
+    let run = json("Tell what happens as JSON on stdout, one object per line; with --dry-run, one document");
+    let tail = json("Show events as JSON on stdout, one object per line");
     later::all::<Cli>()
+        .mut_subcommand("run", |command| command.arg(run))
+        .mut_subcommand("logs", |logs| logs.mut_subcommand("tail", |command| command.arg(tail)))
+}
+
+/// [`Global::json`] of a command that does not answer with one document, in its own words.
+fn json(help: &'static str) -> clap::Arg {
+    clap::Arg::new("json").long("json").action(clap::ArgAction::SetTrue).help(help)
 }
 
 #[cfg(test)]

@@ -45,6 +45,22 @@ fn what_cannot_be_understood_is_a_json_document_too() {
 }
 
 #[test]
+fn help_says_which_commands_answer_with_more_than_one_document() {
+    let world = World::new();
+    for (line, is_one) in [("run", false), ("logs tail", false), ("logs list", true), ("status", true)] {
+        let help = done(&world, &format!("{line} --help")).out;
+        assert_eq!(help.contains("one object per line"), !is_one, "{help}");
+        assert_eq!(help.contains("Answer with one JSON document"), is_one, "{help}");
+        assert_eq!(help.matches("--json\n").count() + help.matches("--json  ").count(), 1, "{help}");
+    }
+    done(&world, "lock acquire a --agent ann");
+    for line in ["--json logs tail", "logs --json tail", "logs tail --json"] {
+        let told = done(&world, line).out;
+        assert!(told.lines().count() > 1 && told.lines().all(|line| line.starts_with('{')), "{told}");
+    }
+}
+
+#[test]
 fn git_hooks_answer_in_json_whoever_commits() {
     let world = World::new();
     world.write("file", "a\n");
