@@ -19,6 +19,7 @@ use mala_gate::commit::CommitError;
 use mala_gate::hooks::HooksError;
 use mala_gate::rules::GateError;
 use mala_gate::{GitError, OwnershipError};
+use mala_logs::chain::ChainError;
 use mala_sandbox::SandboxError;
 use mala_store::{AskError, IssueError, MessageError, StoreError};
 use miette::Diagnostic;
@@ -67,7 +68,8 @@ pub(crate) struct CliError {
 
 impl CliError {
     fn new(kind: Kind, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { kind, hints: Vec::new(), source: source.into() }
+        let error = Self { kind, hints: Vec::new(), source: source.into() };
+        if error.causes().any(is_full) { error.hint("make room on the disk and try again") } else { error }
     }
 
     pub(crate) fn usage(source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
@@ -111,8 +113,12 @@ impl CliError {
 
     /// The message, and the messages of its causes.
     pub(crate) fn messages(&self) -> Vec<String> {
-        let first: &dyn StdError = &*self.source;
-        std::iter::successors(Some(first), |&error| error.source()).map(ToString::to_string).collect()
+        self.causes().map(ToString::to_string).collect()
+    }
+
+    fn causes(&self) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+        let first: &(dyn StdError + 'static) = &*self.source;
+        std::iter::successors(Some(first), |&error| error.source())
     }
 
     /// True if the reader of our output has gone away, as in `mala logs list | head`.
@@ -120,6 +126,14 @@ impl CliError {
         let io = self.source.downcast_ref::<io::Error>();
         io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     }
+}
+
+/// True if the disk, or this user's part of it, was full.
+fn is_full(error: &(dyn StdError + 'static)) -> bool {
+    let io = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    matches!(io, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+        || matches!(error.downcast_ref(), Some(ChainError::Full { .. }))
+        || matches!(error.downcast_ref(), Some(StoreError::Full { .. }))
 }
 
 impl From<io::Error> for CliError {
@@ -267,8 +281,8 @@ impl From<StoreError> for CliError {
 
 fn store_hint(error: &StoreError) -> Option<String> {
     Some(match error {
-        // These say what to do themselves.
-        StoreError::Journal(_) => return None,
+        // These say what to do themselves, or it is said of every full disk.
+        StoreError::Journal(_) | StoreError::Full { .. } => return None,
         StoreError::Message(error) => return message_hint(error),
         StoreError::Issue(error) => return issue_hint(error),
         StoreError::Ask(error) => return ask_hint(error),
@@ -279,7 +293,6 @@ fn store_hint(error: &StoreError) -> Option<String> {
         }
         StoreError::Newer { .. } => "update mala; nothing was changed".to_owned(),
         StoreError::Unreadable { path, .. } | StoreError::Unwritable { path, .. } => whose(path),
-        StoreError::Full { .. } => "make room on the disk and try again; nothing was changed".to_owned(),
         StoreError::Busy { .. } => {
             "look for a stopped mala process (`ps -C mala`), continue or end it, and try again".to_owned()
         }

@@ -202,18 +202,23 @@ impl Ui {
         }
         let mut shown = Vec::new();
         text(&mut shown)?;
-        let mut out = self.out();
-        out.write_all(&shown)?;
-        Ok(out.flush()?)
+        self.say(&shown)
     }
 
     /// One JSON document on a line of its own.
     pub(crate) fn json_line(&self, value: &impl Serialize) -> Result<(), CliError> {
         let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
         line.push(b'\n');
+        self.say(&line)
+    }
+
+    fn say(&self, bytes: &[u8]) -> Result<(), CliError> {
         let mut out = self.out();
-        out.write_all(&line)?;
-        Ok(out.flush()?)
+        let said = out.write_all(bytes).and_then(|()| out.flush());
+        let unheard = |error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))
+        };
+        Ok(said.map_err(unheard)?)
     }
 
     /// A remark that is not part of the answer.

@@ -13,6 +13,7 @@ use mala_gate::evidence::{Ended, Evidence, EvidenceError, EvidenceLog, Launch, O
 use mala_gate::runner::{self, RunError, Task, Tee};
 use mala_gate::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
 use mala_gate::{Ownership, Repo};
+use mala_logs::chain::ChainError;
 use mala_logs::telemetry::{metrics, spans};
 use mala_store::process::{Process, ProcessTable};
 use mala_store::{EventKind, Outcome, Party, Request, Store, Wait, process};
@@ -212,7 +213,8 @@ fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Option<Evidenc
 }
 
 fn unrecorded(error: EvidenceError) -> CliError {
-    let hint = matches!(error, EvidenceError::Log(_)).then_some(SEE);
+    let is_unsound = matches!(&error, EvidenceError::Log(log) if !matches!(log, ChainError::Full { .. }));
+    let hint = is_unsound.then_some(SEE);
     hint.into_iter().fold(CliError::failed(error), CliError::hint)
 }
 
@@ -246,10 +248,11 @@ fn unsupervised(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
         let repo = Repo::new(scope);
         let ran = run(args, context, &party, Run { repo: &repo, place: &context.cwd, mutex });
         mutexes(&locks).for_each(|name| metrics().mutex_hold(name, granted.elapsed()));
-        for lock in &locks {
-            store.release_one(lock)?;
-        }
-        ran?
+        let released = locks.iter().try_for_each(|lock| store.release_one(lock).map(|_| ()));
+        // What went wrong first says more; the locks end with this process in any case.
+        let evidence = ran?;
+        released?;
+        evidence
     };
     spans::ended(&span, evidence.exit_code, evidence.signal);
     if context.ui.json {

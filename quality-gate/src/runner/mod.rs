@@ -121,9 +121,12 @@ pub fn run(task: &Task<'_>, keeper: &dyn Keeper, tee: &mut Tee<'_>) -> Result<En
     let mut child = command.spawn().map_err(start)?;
     let pipes = Pipes { out: child.stdout.take(), err: child.stderr.take() };
     let mut watch = Watch { signals, hold, pipes, log: Excerpt::new(Log { file: log, hash: Sha256::new() }) };
-    let spawned = watch.until_end(&mut child, tee).map_err(RunError::Watch)?;
-    let status = watch.hold.status().unwrap_or(spawned);
     let not_saved = |source| RunError::Log { path: task.log.to_owned(), source };
+    let spawned = watch.until_end(&mut child, tee).map_err(|lost| match lost {
+        Lost::Output(source) => not_saved(source),
+        Lost::Command(source) => RunError::Watch(source),
+    })?;
+    let status = watch.hold.status().unwrap_or(spawned);
     let Log { file, hash } = watch.log.finish().map_err(not_saved)?;
     file.sync_data().map_err(not_saved)?;
     let sum = Some(hex(&hash.finalize()));
@@ -193,6 +196,19 @@ impl Write for Log {
     }
 }
 
+/// What cannot be followed any more.
+enum Lost {
+    /// It cannot be saved.
+    Output(io::Error),
+    Command(io::Error),
+}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        Self::Command(error)
+    }
+}
+
 /// What there is to do.
 #[derive(Default)]
 struct Ready {
@@ -202,7 +218,7 @@ struct Ready {
 }
 
 impl Watch {
-    fn until_end(&mut self, child: &mut Child, tee: &mut Tee<'_>) -> io::Result<ExitStatus> {
+    fn until_end(&mut self, child: &mut Child, tee: &mut Tee<'_>) -> Result<ExitStatus, Lost> {
         let mut ended = None;
         loop {
             let ready =
@@ -252,20 +268,19 @@ impl Watch {
 }
 
 /// Moves what has come; forgets the pipe when it is closed.
-fn forward<P: Read>(pipe: &mut Option<P>, to: &mut dyn Write, log: &mut Excerpt<Log>) -> io::Result<()> {
+fn forward<P: Read>(pipe: &mut Option<P>, to: &mut dyn Write, log: &mut Excerpt<Log>) -> Result<(), Lost> {
     let mut buffer = [0; 64 * 1024];
     let Some(from) = pipe else { return Ok(()) };
     let count = match from.read(&mut buffer) {
         Ok(count) => count,
         Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     if count == 0 {
         *pipe = None;
         return Ok(());
     }
-    log.write_all(&buffer[..count])?;
     // Whoever stopped listening does not stop the command.
     to.write_all(&buffer[..count]).and_then(|()| to.flush()).ok();
-    Ok(())
+    log.write_all(&buffer[..count]).map_err(Lost::Output)
 }

@@ -38,6 +38,17 @@ fn output_goes_to_the_caller_apart_and_to_the_log_in_order() {
 }
 
 #[test]
+fn output_that_cannot_be_saved_is_shown_and_the_file_is_named() {
+    let w = World::empty();
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let argv = ["sh", "-c", "echo 1"].map(Into::into);
+    let task = Task { argv: &argv, cwd: &w.root, log: Path::new("/dev/full") };
+    let error = run(&task, &mut Tee { out: &mut out, err: &mut err }).unwrap_err();
+    assert_eq!(error.to_string(), "cannot save the output in `/dev/full`");
+    assert_eq!(out, b"1\n");
+}
+
+#[test]
 fn an_end_by_a_signal_is_told_from_an_exit_code() {
     let w = World::empty();
     let (ended, ..) = run_script(&w, "kill -9 $$");

@@ -45,6 +45,19 @@ fn what_cannot_be_understood_is_a_json_document_too() {
 }
 
 #[test]
+fn an_answer_that_cannot_be_written_says_where_it_should_go_and_what_to_do() {
+    let world = World::new();
+    for args in [&["status"][..], &["status", "--json"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let answer: Answer = mala(&world, args).stdout(full).output().unwrap().into();
+        assert_eq!(answer.code, 3, "{answer:?}");
+        let why = "error: cannot write to standard output: No space left on device (os error 28)\n\
+                   hint: make room on the disk and try again\n";
+        assert_eq!(answer.err, why);
+    }
+}
+
+#[test]
 fn help_says_which_commands_answer_with_more_than_one_document() {
     let world = World::new();
     for (line, is_one) in [("run", false), ("logs tail", false), ("logs list", true), ("status", true)] {
