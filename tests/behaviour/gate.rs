@@ -181,6 +181,27 @@ fn the_doctor_says_whether_the_evidence_is_whole() {
 }
 
 #[test]
+fn the_doctor_says_that_a_saved_output_was_changed_or_is_gone() {
+    let world = world();
+    agent(&world, "ann", "bd-1", "check-all; check-all");
+    let outputs = world.state_dir().join("evidence/output");
+    let mut outputs: Vec<_> = fs::read_dir(outputs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let (changed, gone) = (outputs.pop().unwrap(), outputs.pop().unwrap());
+    let warned = |words: &str, file: &std::path::Path| {
+        let doctor = done(&world, "doctor").out;
+        let line = doctor.lines().find(|line| line.starts_with("warn  evidence")).unwrap_or(&doctor);
+        assert!(line.contains(words) && line.contains(file.to_str().unwrap()), "{doctor}");
+        assert!(doctor.contains("mala logs verify"), "{doctor}");
+    };
+    let before = fs::read(&changed).unwrap();
+    fs::write(&changed, "all is well\n").unwrap();
+    warned("was changed", &changed);
+    fs::write(&changed, before).unwrap();
+    fs::remove_file(&gone).unwrap();
+    warned("is gone", &gone);
+}
+
+#[test]
 fn an_agent_cannot_write_its_own_evidence() {
     let world = world();
     agent(&world, "ann", "bd-1", &format!("check-all {QUIET}"));

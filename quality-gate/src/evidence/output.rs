@@ -72,17 +72,39 @@ pub fn output(scope: &Scope, evidence: &Evidence) -> Result<Output, EvidenceErro
     Ok(Output::Whole(found))
 }
 
-/// All saved outputs that cannot be relied on, in the order of their records.
-pub fn damaged(scope: &Scope) -> Result<Vec<Damage>, EvidenceError> {
-    let mut found = Vec::new();
+/// What was found out about saved outputs.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// Those that cannot be relied on, in the order of their records.
+    pub damaged: Vec<Damage>,
+    /// How many records were looked at.
+    pub records: u64,
+    /// True if older ones were not.
+    pub is_cut_short: bool,
+}
+
+/// What opening one output counts as, in bytes that are read.
+const OPENING: u64 = 64 << 10;
+
+/// Looks at the newest outputs, until about so many bytes are read.
+pub fn look(scope: &Scope, most: u64) -> Result<Looked, EvidenceError> {
+    let (mut looked, mut read) = (Looked::default(), 0_u64);
     EvidenceLog::of(scope).sift(Of::Anyone { word: "" }, |sighting| {
-        if let Output::Damaged(damage) = output(scope, &sighting.evidence()?)? {
-            found.push(damage);
+        if read >= most {
+            looked.is_cut_short = true;
+            return Ok::<_, EvidenceError>(ControlFlow::Break(()));
         }
-        Ok::<_, EvidenceError>(ControlFlow::Continue(()))
+        looked.records += 1;
+        read += OPENING;
+        match output(scope, &sighting.evidence()?)? {
+            Output::Damaged(damage) => looked.damaged.push(damage),
+            Output::Whole(file) => read += file.metadata().map_or(0, |file| file.len()),
+            Output::NotSaved | Output::Forgotten => {}
+        }
+        Ok(ControlFlow::Continue(()))
     })?;
-    found.reverse();
-    Ok(found)
+    looked.damaged.reverse();
+    Ok(looked)
 }
 
 /// The hash of a whole file, in hexadecimal digits.

@@ -171,6 +171,12 @@ impl Repo {
         Ok(found.status.success().then(|| Oid::from_bytes(found.stdout.trim_ascii())).flatten())
     }
 
+    /// Fails if git cannot read its index.
+    pub fn check_index(&self) -> Result<(), GitError> {
+        // Whatever is staged under this name or not: to know, git has to read all of it.
+        self.git("rev-parse").args(["--verify", "--quiet", ":any"]).answer().map(|_| ())
+    }
+
     /// Git's folder of this very checkout, where its index lies.
     pub(crate) fn git_dir(&self) -> Result<PathBuf, GitError> {
         let path = self.git("rev-parse").arg("--absolute-git-dir").output()?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 
 use mala_core::{IssueId, LockName, RunId};
+use mala_gate::evidence::output;
 use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recording, Strength, Who};
 use mala_gate::git::Content;
 use mala_gate::{Oid, Repo};
@@ -205,6 +206,19 @@ fn records_are_found_by_agent_the_newest_first() {
     let ids: Vec<_> = ["A", "B", "A"].map(|name| record(&w, name, &Locks::default(), || {}).id).into();
     let found: Vec<_> = all_records(&w.repo(), "A").into_iter().map(|evidence| evidence.id).collect();
     assert_eq!(found, [ids[2].clone(), ids[0].clone()]);
+}
+
+#[test]
+fn of_many_outputs_the_newest_are_looked_at() {
+    let w = World::new();
+    let made: Vec<Evidence> = (0..3).map(|_| record(&w, "A", &Locks::default(), || {})).collect();
+    // Nothing was printed, and every record says otherwise.
+    let looked = |most| output::look(&w.scope(), most).unwrap();
+    let some = looked(100_000);
+    assert_eq!((some.records, some.damaged.len(), some.is_cut_short), (2, 2, true));
+    assert!(some.damaged[1].to_string().contains(made[2].id.as_str()), "{some:?}");
+    let all = looked(u64::MAX);
+    assert_eq!((all.records, all.damaged.len(), all.is_cut_short), (3, 3, false));
 }
 
 #[test]

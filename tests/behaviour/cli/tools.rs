@@ -33,6 +33,28 @@ fn the_doctor_says_what_works_and_what_protects_the_user() {
 }
 
 #[test]
+fn the_doctor_says_how_to_mend_an_index_that_git_cannot_read() {
+    let world = World::new();
+    world.write("file", "text\n");
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "start"]);
+    assert_eq!(check(&world, "checkout")["status"], "ok");
+    for bytes in [&b""[..], &[7; 100]] {
+        fs::write(world.root().join(".git/index"), bytes).unwrap();
+        let broken = check(&world, "checkout");
+        assert_eq!(broken["status"], "fail", "{broken}");
+        assert!(broken["detail"].as_str().unwrap().contains("git cannot read its index"), "{broken}");
+        let fix = broken["fix"].as_str().unwrap();
+        let typed = fix.split(": ").nth(1).and_then(|rest| rest.split(';').next()).unwrap();
+        assert!(world.command("sh").args(["-c", typed]).status().unwrap().success(), "{fix}");
+        assert_eq!(
+            (&check(&world, "checkout")["status"], world.git(&["status", "--short"]).as_str()),
+            (&"ok".into(), "")
+        );
+    }
+}
+
+#[test]
 fn the_doctor_works_where_nothing_else_does() {
     let world = World::new();
     let bare: Answer =

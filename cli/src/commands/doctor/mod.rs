@@ -5,17 +5,21 @@ mod switches;
 mod tools;
 
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 use clap::Args;
 use mala_core::Scope;
+use mala_core::shell::word;
+use mala_gate::evidence::output;
+use mala_gate::{GitError, Repo};
 use mala_sandbox::{Support, Unsupported};
 use mala_store::{SCHEMA_VERSION, Store};
 use serde::Serialize;
 use serde_json::json;
 
 use super::commit::desk_identity;
-use super::logs::evidence::verify_evidence;
+use super::logs::evidence::{IF_DAMAGED, verify_evidence};
 use crate::context::Context;
 use crate::desk;
 use crate::enforce;
@@ -62,7 +66,7 @@ pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, 
     let mut checks = vec![check_git()];
     let kernel = match context.scope() {
         Ok(scope) => {
-            checks.push(Check::ok("checkout", scope.root().display().to_string()));
+            checks.push(check_checkout(&scope));
             checks.push(check_settings(context, Some(&scope)));
             checks.push(check_store(&scope));
             checks.push(check_evidence(&scope));
@@ -94,6 +98,23 @@ fn check_git() -> Check {
         Ok(out) if out.status.success() => Check::ok("git", String::from_utf8_lossy(&out.stdout).trim()),
         Ok(out) => failed(io::Error::other(out.status.to_string())),
         Err(error) => failed(error),
+    }
+}
+
+fn check_checkout(scope: &Scope) -> Check {
+    let (root, repo) = (scope.root().display(), Repo::new(scope.clone()));
+    let (Err(GitError::Failed { stderr, .. }), Ok(index)) = (repo.check_index(), repo.git_path("index"))
+    else {
+        return Check::ok("checkout", root.to_string());
+    };
+    let index = word(index.as_os_str().as_bytes());
+    Check {
+        name: "checkout",
+        status: Verdict::Fail,
+        detail: format!("{root}: git cannot read its index: {stderr}"),
+        fix: Some(format!(
+            "make it anew: rm {index} && git reset; no file changes, what was staged is to be staged again"
+        )),
     }
 }
 
@@ -148,23 +169,37 @@ fn check_store(scope: &Scope) -> Check {
     }
 }
 
-/// Whether the records of tests are those that were written.
+/// How many bytes of saved outputs are read at most: so much takes a moment.
+const OUTPUTS: u64 = 64 << 20;
+
+/// Whether the records of tests are those that were written, and the newest saved outputs what was printed.
 fn check_evidence(scope: &Scope) -> Check {
+    const NAME: &str = "evidence";
     let mut records = 0;
     for log in verify_evidence(scope) {
         match log.outcome {
             Ok(verified) => records += verified.lines,
-            Err(error) => return Check::fail("evidence", CliError::failed(error).hint(log.remedy)),
+            Err(error) => return Check::fail(NAME, CliError::failed(error).hint(log.remedy)),
         }
     }
-    Check::ok(
-        "evidence",
-        match records {
-            0 => "nothing recorded yet".to_owned(),
-            1 => "whole: 1 record".to_owned(),
-            records => format!("whole: {records} records"),
-        },
-    )
+    let outputs = match output::look(scope, OUTPUTS) {
+        Ok(outputs) => outputs,
+        Err(error) => return Check::fail(NAME, CliError::failed(error)),
+    };
+    if let Some(first) = outputs.damaged.first() {
+        let fix = Some(format!("see all that is: mala logs verify; {IF_DAMAGED}"));
+        return Check { name: NAME, status: Verdict::Warn, detail: first.to_string(), fix };
+    }
+    let whole = match records {
+        0 => "nothing recorded yet".to_owned(),
+        1 => "whole: 1 record".to_owned(),
+        records => format!("whole: {records} records"),
+    };
+    let rest = match outputs.is_cut_short {
+        true => format!(", with the outputs of the newest {}; for all: mala logs verify", outputs.records),
+        false => String::new(),
+    };
+    Check::ok(NAME, whole + &rest)
 }
 
 /// Says plainly what protects the user.

@@ -15,7 +15,7 @@ use crate::error::CliError;
 use crate::ui::{DIM, GREEN, RED, plain, span};
 
 /// What a damaged output means.
-pub(super) const IF_DAMAGED: &str =
+pub(crate) const IF_DAMAGED: &str =
     "the record is as it was written, and counts; only what the command printed is not known any more";
 
 /// What ids of records begin with.

@@ -295,7 +295,7 @@ fn cmd_verify(context: &Context) -> Result<Code, CliError> {
             Err(error) => return Err(CliError::failed(error).hint(checked.remedy)),
         }
     }
-    let damaged = output::damaged(&scope).map_err(CliError::failed)?;
+    let damaged = output::look(&scope, u64::MAX).map_err(CliError::failed)?.damaged;
     if let Some(first) = damaged.first() {
         let body = json!({ "intact": false, "file": first.file(), "line": null, "why": first.to_string() });
         context.ui.answer(&body, |_| Ok(()))?;
