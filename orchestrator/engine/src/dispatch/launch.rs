@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use mala_agents::start::{self, LaunchSpec, Order};
-use mala_core::{IssueId, Timestamp};
+use mala_core::{IssueId, Key, Timestamp};
 use nix::unistd::Uid;
 
 use super::job::Job;
@@ -145,9 +145,32 @@ fn write_files(spec: &LaunchSpec, folder: &Path) -> io::Result<()> {
     spec.files.iter().try_for_each(|(path, text)| fs::write(path, text))
 }
 
-/// An agent's name as the name of a file.
+/// An agent's name as the name of a file. Names that would look the same get something of their own at the end.
 fn file_name(agent: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
     let name: String = agent.chars().map(plain).collect();
-    name.trim_start_matches('.').to_owned()
+    let name = name.trim_start_matches('.');
+    if name == agent {
+        return name.to_owned();
+    }
+    format!("{name}-{}", Key::from_stored(agent.as_bytes().to_vec()).short_id())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::file_name;
+
+    #[test]
+    fn agents_of_different_names_have_files_of_different_names() {
+        assert_eq!(file_name("script-bd-1.2_x-1"), "script-bd-1.2_x-1");
+        let agents =
+            ["x-a:b-1", "x-a~b-1", "x-a/b-1", "x-a_b-1", ".x-a_b-1", "..x-a_b-1", "x-\u{fc}-1", "x-_-1"];
+        let files: BTreeSet<String> = agents.map(file_name).into();
+        assert_eq!(files.len(), agents.len(), "{files:?}");
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        assert!(files.iter().all(|file| file.chars().all(is_plain) && !file.starts_with('.')), "{files:?}");
+        assert!(file_name(&":".repeat(200)).len() < 250, "there is room for `.log`");
+    }
 }
