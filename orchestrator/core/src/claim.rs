@@ -179,12 +179,12 @@ impl Scope {
     /// The pattern `rest` below the folder `base`.
     fn pattern(&self, base: &Key, rest: &[u8]) -> Result<Pattern, PatternError> {
         if base.as_bytes().is_empty() {
-            return Pattern::parse(&self.fold(rest.to_vec()));
+            return Pattern::parse_typed(&self.fold(rest.to_vec()));
         }
         let mut text = Pattern::literal(base.as_bytes()).text().to_vec();
         text.push(b'/');
         text.extend(self.fold(rest.to_vec()));
-        Pattern::parse(&text)
+        Pattern::parse_typed(&text)
     }
 }
 

@@ -74,6 +74,26 @@ fn names_with_pattern_characters_are_files_where_they_exist() {
 }
 
 #[test]
+fn a_backslash_before_a_letter_is_no_silent_nothing() {
+    let world = World::new();
+    for typed in [r"src\main.rs", r"src/[\d]*", r"src/\ü", r"a\\\b"] {
+        let refused = run(&world, &format!("lock acquire {typed} --agent A"));
+        assert_eq!(refused.code, 2, "{typed}: {refused:?}");
+        assert!(
+            refused.err.contains("write `/` between folders") && refused.err.contains("--literal"),
+            "{refused:?}"
+        );
+    }
+    assert!(held(&world).is_empty());
+    done(&world, r"lock acquire a\\b c\*d e\.f --agent A");
+    done(&world, r"lock acquire --literal x\y --agent A");
+    assert_eq!(held(&world), [pair(r"a\b", "A"), pair("c*d", "A"), pair("e.f", "A"), pair(r"x\y", "A")]);
+    world.write(r"src\main.rs", "");
+    done(&world, r"lock acquire src\main.rs --agent A");
+    assert_eq!(held(&world)[3], pair(r"src\main.rs", "A"), "what exists is that file");
+}
+
+#[test]
 fn hostile_names_are_data() {
     let world = World::new();
     let trap = world.root().join("trap");

@@ -78,6 +78,11 @@ pub enum PatternProblem {
     /// A `\` with nothing after it in its segment.
     #[error("a `\\` has no character after it to escape; write `\\\\` for the character, or remove it")]
     TrailingEscape,
+    /// A typed `\` before a letter or a digit.
+    #[error(
+        "a `\\` stands before `{0}`, which needs none; write `/` between folders, or `\\\\` for the character"
+    )]
+    NeedlessEscape(char),
     /// `**` that is not a whole segment.
     #[error("`**` must be a whole segment; write `**/*.rs` for every depth, or one `*` within a name")]
     GluedRecursion,

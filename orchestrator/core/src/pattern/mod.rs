@@ -44,7 +44,7 @@ pub use self::text::{has_meta, may_match};
 
 use self::name::{Name, NameRef};
 use self::sequence::{Element, Sequence};
-use self::text::{Lossy, escape_into};
+use self::text::{Lossy, escape_into, needless_escape};
 
 /// The longest pattern text, as long as the longest path Linux takes.
 pub const MAX_PATTERN_BYTES: usize = 4096;
@@ -88,6 +88,15 @@ impl Pattern {
     /// When the text is not a pattern or is over a limit; the error says what to write instead.
     pub fn parse(text: &[u8]) -> Result<Self, PatternError> {
         parse::parse(text).map_err(|problem| PatternError::new(text, problem))
+    }
+
+    /// As [`Self::parse`], for what a person typed: a `\` before a letter or a digit is refused. It would stand for nothing, and
+    /// was meant for something: the `\` in a file's name, the end of a folder's, or what `\d` is elsewhere.
+    pub fn parse_typed(text: &[u8]) -> Result<Self, PatternError> {
+        match needless_escape(text) {
+            Some(letter) => Err(PatternError::new(text, PatternProblem::NeedlessEscape(letter))),
+            None => Self::parse(text),
+        }
     }
 
     /// The pattern of one concrete path, in which no byte is special. It knows no limits and cleans

@@ -18,6 +18,14 @@ fn is_meta(byte: u8) -> bool {
     matches!(byte, b'*' | b'?' | b'[' | b']' | b'{' | b'}' | b'\\')
 }
 
+/// The first letter or digit that has a `\` before it.
+pub(super) fn needless_escape(text: &[u8]) -> Option<char> {
+    let text = String::from_utf8_lossy(text);
+    let mut chars = text.chars();
+    // Whatever stands behind a `\` is looked at together with it, also another one.
+    std::iter::from_fn(|| chars.find(|c| *c == '\\').and_then(|_| chars.next())).find(|c| c.is_alphanumeric())
+}
+
 /// Appends `literal` to `out` so that parsing reads every byte as itself.
 ///
 /// A `]` needs no escape outside a class. Not giving it one means that normalising never makes a text
