@@ -104,7 +104,8 @@ fn scene(repo: &Repo) -> Result<Scene, CliError> {
 
 /// Where notes about an agent's calls lie.
 pub(super) fn folder(session: &Session<'_>, agent: &AgentId) -> PathBuf {
-    let name: String = agent.as_str().bytes().map(|byte| format!("{byte:02x}")).collect();
+    // A name may be longer than that of a file.
+    let name = Key::from_stored(agent.as_str().as_bytes().to_vec()).short_id();
     session.scope.state_dir().join("audits").join(name)
 }
 

@@ -46,6 +46,19 @@ fn an_unknown_tool_that_harms_nobody_passes() {
 }
 
 #[test]
+fn an_agent_of_the_longest_name_may_run_what_nobody_knows() {
+    let world = world();
+    world.write("held.txt", "half an edit\n");
+    let name = "a".repeat(mala_core::name::MAX_NAME);
+    let script = format!("MALA_AGENT={name} \"{MALA}\" hook claude; exit $?");
+    let mut child = client(&world, &script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let call = bash(&world, "./unknown-program").to_string();
+    child.stdin.take().unwrap().write_all(call.as_bytes()).unwrap();
+    let answer: Answer = child.wait_with_output().unwrap().into();
+    assert_eq!((answer.code, answer.out.trim()), (0, "{}"), "{answer:?}");
+}
+
+#[test]
 fn a_whole_call_is_answered_although_nothing_is_closed() {
     let world = world();
     let began = Instant::now();
