@@ -323,7 +323,7 @@ fn a_killed_mala_takes_all_that_its_test_started_with_it() {
         let is_gone = |pid: &String| !Path::new("/proc").join(pid.trim()).exists();
         let left = pids.each_ref().map(|path| fs::read_to_string(path).unwrap());
         eventually("nothing is left", || left.iter().all(is_gone));
-        pids.each_ref().map(|path| fs::remove_file(path).unwrap());
+        pids.iter().for_each(|path| fs::remove_file(path).unwrap());
     }
 }
 

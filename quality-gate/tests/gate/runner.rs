@@ -43,7 +43,7 @@ fn output_that_cannot_be_saved_is_shown_and_the_file_is_named() {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let argv = ["sh", "-c", "echo 1"].map(Into::into);
     let task = Task { argv: &argv, cwd: &w.root, log: Path::new("/dev/full") };
-    let error = run(&task, &mut Tee { out: &mut out, err: &mut err }).unwrap_err();
+    let error = run(&task, &Nobody, &mut Tee { out: &mut out, err: &mut err }).unwrap_err();
     assert_eq!(error.to_string(), "cannot save the output in `/dev/full`");
     assert_eq!(out, b"1\n");
 }
