@@ -276,3 +276,20 @@ fn a_git_that_waited_for_anothers_lock_does_not_undo_what_that_one_wrote() {
         "the next one worked"
     );
 }
+
+#[test]
+fn to_look_at_the_state_of_the_checkout_does_not_change_the_index() {
+    let world = world();
+    let script =
+        "touch -d '1 hour ago' free.txt; stat -c %i .git/index; git status --short; stat -c %i .git/index";
+    let changes = |value: Option<&str>| {
+        let mut command = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", script]);
+        command.env_remove("GIT_OPTIONAL_LOCKS").envs(value.map(|value| ("GIT_OPTIONAL_LOCKS", value)));
+        let answer = Answer::from(command.output().unwrap());
+        let index: Vec<&str> = answer.out.lines().collect();
+        assert_eq!((answer.code, index.len()), (0, 2), "{answer:?}");
+        index[0] != index[1]
+    };
+    assert!(!changes(None));
+    assert!(changes(Some("1")), "whoever wants it so");
+}
