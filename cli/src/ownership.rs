@@ -51,6 +51,9 @@ fn unknown(path: &Key, source: StoreError) -> OwnershipError {
     OwnershipError { path: path.clone(), source: Box::new(source) }
 }
 
+/// How many files the supervisor is asked about at once: names are no longer than four kilobytes, messages than four megabytes.
+const AT_ONCE: usize = 1_000;
+
 /// Answers from the supervisor of the tree that this process belongs to.
 #[derive(Debug)]
 pub(crate) struct DeskOwnership {
@@ -82,21 +85,27 @@ impl DeskOwnership {
     }
 
     fn tenure(&self, path: &Key) -> Result<Tenure, OwnershipError> {
-        if let Some(known) = self.known.borrow().get(path) {
-            return Ok(known.clone());
+        if !self.known.borrow().contains_key(path) {
+            self.learn(std::slice::from_ref(path))?;
         }
-        let tenure = self.ask(path).map_err(|error| OwnershipError {
-            path: path.clone(),
-            source: error.messages().join(": ").into(),
-        })?;
-        self.known.borrow_mut().insert(path.clone(), tenure.clone());
-        Ok(tenure)
+        let unsaid = || OwnershipError { path: path.clone(), source: "the supervisor did not say".into() };
+        self.known.borrow().get(path).cloned().ok_or_else(unsaid)
     }
 
-    fn ask(&self, path: &Key) -> Result<Tenure, CliError> {
+    fn learn(&self, paths: &[Key]) -> Result<(), OwnershipError> {
+        let Some(first) = paths.first() else { return Ok(()) };
+        let tenures = self.ask(paths).map_err(|error| OwnershipError {
+            path: first.clone(),
+            source: error.messages().join(": ").into(),
+        })?;
+        self.known.borrow_mut().extend(paths.iter().cloned().zip(tenures));
+        Ok(())
+    }
+
+    fn ask(&self, paths: &[Key]) -> Result<Vec<Tenure>, CliError> {
         let words = ["mala", "lock", "tenure", "--json", "--"].map(OsString::from);
-        let path = OsStr::from_bytes(path.as_bytes()).to_owned();
-        let (code, answer) = desk::query(&self.socket, words.into_iter().chain([path]))?;
+        let paths = paths.iter().map(|path| OsStr::from_bytes(path.as_bytes()).to_owned());
+        let (code, answer) = desk::query(&self.socket, words.into_iter().chain(paths))?;
         if code != Code::SUCCESS {
             return Err(CliError::failed("the supervisor of this agent could not say who owns it"));
         }
@@ -123,5 +132,11 @@ impl Ownership for DeskOwnership {
             issue: other.issue.map(IssueId::new).transpose().map_err(bad)?,
             since: Timestamp::from_millis(other.since),
         }))
+    }
+
+    fn expect(&self, paths: &[Key]) -> Result<(), OwnershipError> {
+        let unknown: Vec<Key> =
+            paths.iter().filter(|path| !self.known.borrow().contains_key(path)).cloned().collect();
+        unknown.chunks(AT_ONCE).try_for_each(|paths| self.learn(paths))
     }
 }

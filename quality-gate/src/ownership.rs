@@ -48,4 +48,9 @@ pub trait Ownership {
 
     /// Who holds it now, leaving `other_than` out.
     fn holder(&self, path: &Key, other_than: Option<&AgentId>) -> Result<Option<Holder>, OwnershipError>;
+
+    /// All of these are about to be asked about. For those who answer from afar: one long way is shorter than many.
+    fn expect(&self, _paths: &[Key]) -> Result<(), OwnershipError> {
+        Ok(())
+    }
 }

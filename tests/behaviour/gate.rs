@@ -544,3 +544,16 @@ fn what_a_neighbour_stages_after_the_hook_has_judged_is_not_committed() {
     assert!(log.starts_with("bd-1: mine\n\nfile.txt\nstart"), "{log}");
     assert_eq!(world.git(&["diff", "--cached", "--name-only"]), "other.txt", "theirs is still staged");
 }
+
+#[test]
+fn many_files_are_committed_at_once() {
+    let world = world();
+    // More than the supervisor is asked about at once.
+    let script =
+        "mkdir many; for i in $(seq 1100); do echo $i > many/$i; done; mala commit -m 'bd-1: many' --json";
+    let answer = agent(&world, "ann", "bd-1", script);
+    assert_eq!((answer.code, answer.json()["files"].as_array().unwrap().len()), (0, 1100), "{}", answer.err);
+    let message = world.git(&["log", "-1", "--format=%B"]);
+    let fences = message.lines().find(|line| line.starts_with("Mala-Fence: ")).unwrap();
+    assert!(fences.len() < 100 && fences.contains('-'), "{fences}");
+}

@@ -64,11 +64,7 @@ impl Store {
 
     /// Everybody who holds something that overlaps the want.
     pub fn holders(&mut self, want: &Want) -> Result<Vec<Lock>> {
-        self.read(|view| {
-            let mut locks = view.held_locks()?;
-            locks.retain(|lock| lock.claim().overlaps(&want.claim(&lock.agent)));
-            Ok(locks)
-        })
+        self.read(|view| view.holders(want))
     }
 
     /// All held locks of this scope, in path order.

@@ -105,6 +105,23 @@ impl<'s> View<'s> {
 
     /// Locks of other agents that the want cannot stand beside, whatever they are worth.
     pub(crate) fn rivals(&self, agent: &AgentId, want: &Want) -> Result<Vec<Lock>, Fault> {
+        let mut rivals = self.locks_over(want)?;
+        rivals.retain(|lock| want.claim(agent).excludes(&lock.claim()));
+        Ok(rivals)
+    }
+
+    /// The locks that are really held on something that overlaps the want, in path order.
+    pub(crate) fn holders(&self, want: &Want) -> Result<Vec<Lock>, Fault> {
+        let mut holders = self.locks_over(want)?;
+        holders.retain(|lock| {
+            self.standing(lock) == Standing::Held && lock.claim().overlaps(&want.claim(&lock.agent))
+        });
+        holders.sort_by(|one, other| one.target.as_bytes().cmp(other.target.as_bytes()));
+        Ok(holders)
+    }
+
+    /// Stored locks that may overlap the want.
+    fn locks_over(&self, want: &Want) -> Result<Vec<Lock>, Fault> {
         let mut ids = Vec::new();
         match &want.target {
             Target::Name(name) => self.ids_at(&mut ids, 2, name.as_str().as_bytes())?,
@@ -120,11 +137,11 @@ impl<'s> View<'s> {
         }
         ids.sort_unstable();
         ids.dedup();
-        let mut rivals = Vec::new();
+        let mut locks = Vec::new();
         for id in ids {
-            rivals.extend(self.lock_by_id(&id)?.filter(|lock| want.claim(agent).excludes(&lock.claim())));
+            locks.extend(self.lock_by_id(&id)?);
         }
-        Ok(rivals)
+        Ok(locks)
     }
 
     /// The conflicts that stand in the way of `wants`, without touching anything.

@@ -46,11 +46,20 @@ pub(super) fn trailers(who: &Who, evidence: &[EvidenceId], fences: &[Fence]) -> 
     trailers.extend(who.run.as_ref().map(|run| ("Mala-Run", run.to_string())));
     trailers.push((AGENT, who.agent.to_string()));
     trailers.extend(evidence.iter().map(|id| ("Mala-Evidence", id.to_string())));
-    let fences: Vec<String> = fences.iter().map(ToString::to_string).collect();
     if !fences.is_empty() {
-        trailers.push(("Mala-Fence", fences.join(", ")));
+        trailers.push(("Mala-Fence", ranges(fences)));
     }
     trailers
+}
+
+/// Numbers in order, as a person would write them: `3, 5-2004`.
+fn ranges(fences: &[Fence]) -> String {
+    let runs = fences.chunk_by(|one, next| next.0 == one.0 + 1);
+    let words = runs.map(|run| match run {
+        [first, .., last] if run.len() > 2 => format!("{first}-{last}"),
+        few => few.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Lets the hooks for messages change it or object to it.

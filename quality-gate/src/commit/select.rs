@@ -83,9 +83,11 @@ fn owned<'a>(
     changed: &[&'a Entry],
 ) -> Result<Vec<&'a Entry>, CommitError> {
     let mut own = Vec::new();
-    for entry in changed.iter().filter(|entry| entry.kind == Kind::File) {
+    let files: Vec<&Entry> = changed.iter().filter(|entry| entry.kind == Kind::File).copied().collect();
+    ownership.expect(&files.iter().map(|entry| repo.key(&entry.path)).collect::<Vec<_>>())?;
+    for entry in files {
         if matches!(standing(&entry.path, repo, agent, ownership)?, Standing::Own) {
-            own.push(*entry);
+            own.push(entry);
         }
     }
     match (own.is_empty(), changed.len()) {
