@@ -557,3 +557,29 @@ fn many_files_are_committed_at_once() {
     let fences = message.lines().find(|line| line.starts_with("Mala-Fence: ")).unwrap();
     assert!(fences.len() < 100 && fences.contains('-'), "{fences}");
 }
+
+#[test]
+fn an_agent_does_not_conclude_what_a_person_has_begun() {
+    let world = world();
+    assert_eq!(with_path(&world, &mut mala(&world, ["init", "--yes"])).code, 0);
+    world.git(&["checkout", "-q", "-b", "side"]);
+    world.write("file.txt", "side\n");
+    world.git(&["commit", "-q", "-am", "side"]);
+    world.git(&["checkout", "-q", "main"]);
+    world.write("file.txt", "main\n");
+    world.git(&["commit", "-q", "-am", "main"]);
+    // Resolved so that nothing of it is staged.
+    assert!(!world.command("git").args(["merge", "-q", "side"]).output().unwrap().status.success());
+    world.write("file.txt", "main\n");
+    world.git(&["add", "file.txt"]);
+    let commit = "echo mine > mine.txt; git add mine.txt; git commit -qm 'bd-1: mine'";
+    let answer = agent(&world, "ann", "bd-1", commit);
+    assert_eq!(answer.code, 1, "{answer:?}");
+    assert!(
+        answer.err.contains("a merge is in progress") && answer.err.contains("lock acquire ."),
+        "{answer:?}"
+    );
+    assert!(world.root().join(".git/MERGE_HEAD").exists(), "it goes on");
+    let answer = agent(&world, "ann", "bd-1", &format!("mala lock acquire . && {commit}"));
+    assert_eq!((answer.code, world.root().join(".git/MERGE_HEAD").exists()), (0, false), "{answer:?}");
+}

@@ -338,10 +338,7 @@ impl StoreGuard {
 
     /// An agent that holds the whole tree may move it.
     fn holds_everything(&self, books: &mut Books) -> bool {
-        let locks = books.store.locks().unwrap_or_default();
-        locks.iter().any(|lock| {
-            lock.agent == self.party.agent && lock.mode == Mode::Exclusive && lock.target.as_bytes() == b"**"
-        })
+        books.store.holds_everything(&self.party.agent).unwrap_or(false)
     }
 }
 

@@ -6,7 +6,7 @@ use std::fs;
 use mala_agents::answer::carries_context;
 use mala_agents::{Answer, HookCall};
 use mala_config::Settings;
-use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Want};
+use mala_core::{AgentId, Key, Scope, Target, Want};
 use mala_gate::Repo;
 use mala_store::{Agent, EventKind, Party, Store, Which};
 use serde_json::json;
@@ -51,10 +51,7 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn holds_everything(&mut self) -> Result<bool, CliError> {
-        let is_all = |lock: &Lock| {
-            lock.agent == self.party.agent && lock.mode == Mode::Exclusive && lock.target.as_bytes() == b"**"
-        };
-        Ok(self.store.locks()?.iter().any(is_all))
+        Ok(self.store.holds_everything(&self.party.agent)?)
     }
 
     /// Where hints are typed.

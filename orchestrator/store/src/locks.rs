@@ -67,6 +67,14 @@ impl Store {
         self.read(|view| view.holders(want))
     }
 
+    /// True if the agent alone holds the whole checkout.
+    pub fn holds_everything(&mut self, agent: &AgentId) -> Result<bool> {
+        let is_all = |lock: &Lock| {
+            lock.agent == *agent && lock.mode == Mode::Exclusive && lock.target.as_bytes() == b"**"
+        };
+        Ok(self.locks()?.iter().any(is_all))
+    }
+
     /// All held locks of this scope, in path order.
     pub fn locks(&mut self) -> Result<Vec<Lock>> {
         self.read(|view| view.held_locks())

@@ -2,7 +2,7 @@ use std::env;
 use std::path::PathBuf;
 
 use clap::Args;
-use mala_gate::{Repo, hooks};
+use mala_gate::{Repo, commit, hooks};
 use serde_json::json;
 
 use super::{Judged, Opened};
@@ -30,7 +30,7 @@ pub(crate) struct PreCommitArgs {
 pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
-    let (store, subject) = match args.judged.open(context, &scope, settings.gate.people)? {
+    let (mut store, subject) = match args.judged.open(context, &scope, settings.gate.people)? {
         Opened::Known(store, subject) => (store, subject),
         Opened::Unchecked(error) => {
             context.ui.warning(&format!("this commit is not checked: {}", error.messages().join(": ")));
@@ -45,6 +45,12 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
     }
     let index = args.index.as_ref().map(|index| context.cwd.join(index));
     let repo = Repo::new(scope);
+    if let Some(agent) = &subject.agent
+        && let Some(what) = commit::unfinished(&repo)?
+        && !store.holds_everything(agent)?
+    {
+        return Err(not_its_own(what));
+    }
     let offending =
         hooks::pre_commit(&repo, &StoreOwnership::new(*store), subject.agent.as_ref(), index.as_deref())?;
     let files: Vec<_> =
@@ -67,4 +73,11 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
         None => "unstage them: git restore --staged FILE",
     });
     Ok(Code::from(REFUSED))
+}
+
+/// The commit would conclude what somebody else has begun, with all that belongs to it.
+fn not_its_own(what: &str) -> CliError {
+    CliError::refused(format!("a {what} is in progress in this checkout, and this commit would conclude it"))
+        .hint("leave it to whoever began it, and commit when it is over (`git status` shows it)")
+        .hint("if it is yours, take the whole checkout first: mala lock acquire .")
 }
