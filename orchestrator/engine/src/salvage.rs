@@ -70,7 +70,7 @@ impl SavedRef {
 
 /// What to type, at the top of the checkout, to get the work back that a ref holds.
 pub fn apply_command(name: &str) -> String {
-    format!("git show --format= --binary {name} | git apply")
+    format!("git diff-tree -p --binary --root {name} | git apply")
 }
 
 impl fmt::Display for SavedRef {

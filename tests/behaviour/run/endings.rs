@@ -75,10 +75,14 @@ fn a_failed_attempt_leaves_a_note_its_work_and_a_clean_checkout() {
         case $attempt in
         1) echo half > bd-1.txt; echo changed > base.txt; echo "I do not know how"; exit 3;;
         *) printf '%s' "$prompt" > "$OUT"
-           ref=$(printf '%s' "$prompt" | sed -n 's/.*git show --format= --binary \(refs[^ ]*\) .*/\1/p')
-           git show --format= --binary $ref | git apply && tested && commit finished;;
+           ref=$(printf '%s' "$prompt" | sed -n 's/.*git diff-tree -p --binary --root \(refs[^ ]*\) .*/\1/p')
+           git diff-tree -p --binary --root $ref | git apply && tested && commit finished;;
         esac"#;
     let batch = Batch::new(script);
+    // What people set for what they read themselves.
+    for (name, value) in [("diff.noprefix", "true"), ("color.ui", "always")] {
+        batch.world.git(&["config", name, value]);
+    }
     batch.issue("bd-1", &[]);
     let out = batch.outside("second");
     let run = super::Run::of(
