@@ -25,8 +25,8 @@ fn unheld_files(clerk: &Clerk) -> Option<String> {
         .collect();
     (!told.is_empty()).then(|| {
         format!(
-            "{}; an agent that changes one of these files commits all that is in it: commit or stash first \
-             (`git stash -u`)",
+            "{}; an agent that changes one of these files, or whose issue names it (`--file`), commits all that is in \
+             it: commit or stash first (`git stash -u`)",
             told.join("; ")
         )
     })
