@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use mala_core::{IssueId, Owner};
 use mala_gate::commit::{CommitError, change_index};
-use mala_gate::git::{FileChange, Kind, State};
+use mala_gate::git::{FileChange, Kind, State, TreeEntry};
 use mala_gate::{Oid, Repo, RepoPath};
 use thiserror::Error;
 
@@ -141,8 +141,8 @@ pub fn save_staged(
     let mut staged = repo.staged(None)?;
     staged.retain(|change| files.contains(&change.path));
     if let Some(saved) = saved {
-        let there = repo.entries_in(&saved.commit, files)?;
-        staged.retain(|change| there.get(&change.path) != change.after.as_ref().map(|entry| &entry.oid));
+        let there = repo.tree_entries(&saved.commit, files)?;
+        staged.retain(|change| there.get(&change.path) != change.after.as_ref());
     }
     if staged.is_empty() {
         return Ok(None);
@@ -211,12 +211,9 @@ fn keep(repo: &Repo, name: &str, work: &Work<'_>) -> Result<SavedRef, SalvageErr
 /// changed in the checkout. True if it is in its place.
 pub fn put_in_place(repo: &Repo, saved: &SavedRef) -> Result<bool, SalvageError> {
     let files = saved.files(repo)?;
-    let at = |commit: Option<&Oid>| match commit {
-        Some(commit) => repo.entries_in(commit, &files),
-        None => Ok(BTreeMap::new()),
-    };
-    let base = repo.commit(&saved.commit)?.parents.into_iter().next();
-    if at(base.as_ref())? != at(repo.resolve("HEAD")?.as_ref())? || !dirty(repo)?.is_disjoint(&files) {
+    let (base, head) = (repo.commit(&saved.commit)?.parents.into_iter().next(), repo.resolve("HEAD")?);
+    let is_committed = held_at(repo, base.as_ref(), &files)? != held_at(repo, head.as_ref(), &files)?;
+    if is_committed || !dirty(repo)?.is_disjoint(&files) {
         return Ok(false);
     }
     restore::checkout_only(repo, &saved.commit, &files)?;
@@ -235,7 +232,19 @@ fn holds_the_same(
     tree: &Oid,
     files: &BTreeSet<RepoPath>,
 ) -> Result<bool, SalvageError> {
-    Ok(repo.entries_in(saved, files)? == repo.entries_in(tree, files)?)
+    Ok(repo.tree_entries(saved, files)? == repo.tree_entries(tree, files)?)
+}
+
+/// What a commit holds at `files`, which is nothing before the first one.
+fn held_at(
+    repo: &Repo,
+    commit: Option<&Oid>,
+    files: &BTreeSet<RepoPath>,
+) -> Result<BTreeMap<RepoPath, TreeEntry>, SalvageError> {
+    match commit {
+        Some(commit) => Ok(repo.tree_entries(commit, files)?),
+        None => Ok(BTreeMap::new()),
+    }
 }
 
 /// The last commit's tree with what the checkout holds at `files`.

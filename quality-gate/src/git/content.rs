@@ -9,7 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::inner::Inner;
-use super::{GitError, Oid, Repo, nul_parts};
+use super::{GitError, Oid, Repo, TreeEntry, nul_parts};
 use crate::RepoPath;
 use crate::path::quoted;
 
@@ -88,12 +88,21 @@ impl Repo {
         Ok(contents)
     }
 
-    /// What `tree` (a tree, or a commit) holds at each of `paths`; those it does not hold are left out.
+    /// The objects that `tree` (a tree, or a commit) holds at each of `paths`; those it does not hold are left out.
     pub fn entries_in<'a>(
         &self,
         tree: &Oid,
         paths: impl IntoIterator<Item = &'a RepoPath>,
     ) -> Result<BTreeMap<RepoPath, Oid>, GitError> {
+        Ok(self.tree_entries(tree, paths)?.into_iter().map(|(path, entry)| (path, entry.oid)).collect())
+    }
+
+    /// The same with their modes.
+    pub fn tree_entries<'a>(
+        &self,
+        tree: &Oid,
+        paths: impl IntoIterator<Item = &'a RepoPath>,
+    ) -> Result<BTreeMap<RepoPath, TreeEntry>, GitError> {
         let mut found = BTreeMap::new();
         let mut paths = paths.into_iter().peekable();
         while paths.peek().is_some() {
@@ -104,8 +113,8 @@ impl Repo {
                 call = call.arg(path.as_path());
             }
             for line in nul_parts(&call.output()?) {
-                let (path, oid) = tree_line(line).ok_or_else(|| GitError::answer("ls-tree", line))?;
-                found.insert(path, oid);
+                let (path, entry) = tree_line(line).ok_or_else(|| GitError::answer("ls-tree", line))?;
+                found.insert(path, entry);
             }
         }
         Ok(found)
@@ -200,8 +209,10 @@ impl Repo {
 }
 
 /// `mode type oid<TAB>path`
-fn tree_line(line: &[u8]) -> Option<(RepoPath, Oid)> {
+fn tree_line(line: &[u8]) -> Option<(RepoPath, TreeEntry)> {
     let tab = line.iter().position(|byte| *byte == b'\t')?;
-    let oid = line[..tab].split(|byte| *byte == b' ').nth(2)?;
-    Some((RepoPath::from_bytes(&line[tab + 1..]), Oid::from_bytes(oid)?))
+    let mut fields = line[..tab].split(|byte| *byte == b' ');
+    let mode = String::from_utf8(fields.next()?.to_vec()).ok()?;
+    let oid = Oid::from_bytes(fields.nth(1)?)?;
+    Some((RepoPath::from_bytes(&line[tab + 1..]), TreeEntry { mode, oid }))
 }

@@ -13,6 +13,7 @@ mod limits;
 mod parking;
 mod questions;
 mod recovery;
+mod restoring;
 mod resuming;
 mod scheduling;
 mod soak;

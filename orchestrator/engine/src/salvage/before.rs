@@ -3,13 +3,13 @@
 //! It is kept when a run begins, and again for each attempt: people go on working. What agents hold at that moment may be
 //! theirs already, so of that only what was kept when the run began counts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use mala_core::{AgentId, Key, RunId};
 use mala_gate::git::FileChange;
 use mala_gate::{Oid, Repo, RepoPath};
 
-use super::{SalvageError, SavedRef, commit_tree, dirty, ref_part, refs, tree_of, tree_with};
+use super::{SalvageError, SavedRef, commit_tree, dirty, held_at, ref_part, refs, tree_of, tree_with};
 use crate::git::Git;
 
 /// Refs are shared by all checkouts of a repository, runs are not.
@@ -173,11 +173,9 @@ impl Before {
         }
         let theirs: BTreeSet<RepoPath> =
             changes.into_iter().map(|change| change.path).filter(|path| files.contains(path)).collect();
-        let at = |commit: Option<&Oid>| match commit {
-            Some(commit) => repo.entries_in(commit, &theirs),
-            None => Ok(BTreeMap::new()),
-        };
-        let (then, now) = (at(commit.parents.first())?, at(repo.resolve("HEAD")?.as_ref())?);
+        let head = repo.resolve("HEAD")?;
+        let then = held_at(repo, commit.parents.first(), &theirs)?;
+        let now = held_at(repo, head.as_ref(), &theirs)?;
         let untouched = theirs.iter().filter(|path| then.get(path) == now.get(path)).cloned().collect();
         Ok(Some(Untouched { commit: saved.commit.clone(), staged, files: untouched }))
     }

@@ -15,7 +15,7 @@ use mala_core::{AgentId, Key, Scope};
 use mala_gate::{Oid, Repo, RepoPath};
 use serde::{Deserialize, Serialize};
 
-use super::{SalvageError, restore};
+use super::{SalvageError, held_at, restore};
 use crate::git::{Git, GitError};
 
 /// What the index holds at a path, as `git ls-files --stage` tells it; several lines during a merge, none if there is no entry.
@@ -220,11 +220,7 @@ pub(super) fn put_back(
     then: Option<&Oid>,
 ) -> Result<(), SalvageError> {
     let head = repo.resolve("HEAD")?;
-    let at = |commit: Option<&Oid>| match commit {
-        Some(commit) => repo.entries_in(commit, files),
-        None => Ok(BTreeMap::new()),
-    };
-    let (old, new) = (at(then)?, at(head.as_ref())?);
+    let (old, new) = (held_at(repo, then, files)?, held_at(repo, head.as_ref(), files)?);
     let (untouched, committed): (BTreeSet<RepoPath>, BTreeSet<RepoPath>) =
         files.iter().cloned().partition(|path| old.get(path) == new.get(path));
     if let Some(head) = &head {
