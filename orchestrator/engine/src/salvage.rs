@@ -113,8 +113,8 @@ pub fn dirty(repo: &Repo) -> Result<BTreeSet<RepoPath>, SalvageError> {
 }
 
 /// Saves what the checkout holds at `files` under the ref `name`, as a commit on top of the last one. Gives nothing if
-/// there is no file. If `name` exists and holds the same, that is the answer; if it holds something else, the work
-/// goes to `name.2` and so on.
+/// that is what the last commit holds. If `name` exists and holds the same, that is the answer; if it holds something
+/// else, the work goes to `name.2` and so on.
 pub fn save(
     repo: &Repo,
     name: &str,
@@ -126,6 +126,9 @@ pub fn save(
     }
     let head = repo.resolve("HEAD")?;
     let tree = tree_of(repo, head.as_ref(), files)?;
+    if held_at(repo, head.as_ref(), files)? == repo.tree_entries(&tree, files)? {
+        return Ok(None);
+    }
     keep(repo, name, &Work { head, tree, files, message }).map(Some)
 }
 
@@ -336,7 +339,10 @@ pub fn restore(
     if files.is_empty() {
         return Ok(());
     }
-    let theirs = before.untouched(repo, files)?;
+    let mut theirs = before.untouched(repo)?;
+    if let Some(theirs) = &mut theirs {
+        theirs.files.retain(|path| files.contains(path));
+    }
     let others = match &theirs {
         Some(theirs) => files.difference(&theirs.files).cloned().collect(),
         None => files.clone(),

@@ -1,6 +1,57 @@
 //! What people had left uncommitted, and git's index, after agents.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
 use super::Batch;
+
+/// A person's uncommitted edit, staged edit and mode, and an agent that makes all of them what the last commit holds.
+fn back_to_the_last_commit(end: &str) -> (Batch, super::Run) {
+    let script = format!(
+        "git checkout -q -- base.txt; git restore --staged --worktree staged.txt; chmod -x check.sh
+         git show HEAD:both.txt > both.txt; {end}"
+    );
+    let batch = Batch::with(&script, "[run]\nattempts = 1");
+    for name in ["staged.txt", "both.txt"] {
+        batch.world.write(name, "committed\n");
+    }
+    batch.world.git(&["add", "."]);
+    batch.world.git(&["commit", "-q", "-m", "more"]);
+    for name in ["staged.txt", "both.txt"] {
+        batch.world.write(name, "staged\n");
+    }
+    batch.world.git(&["add", "staged.txt", "both.txt"]);
+    batch.world.write("both.txt", "edited\n");
+    batch.world.write("base.txt", "the person's\n");
+    fs::set_permissions(batch.world.root().join("check.sh"), Permissions::from_mode(0o755)).unwrap();
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    (batch, run)
+}
+
+fn assert_the_persons_work_is_there(batch: &Batch) {
+    assert_eq!(batch.dirt(), "M base.txt\nMM both.txt\n M check.sh\nM  staged.txt");
+    assert_eq!(
+        (batch.read("base.txt").as_str(), batch.read("both.txt").as_str()),
+        ("the person's\n", "edited\n")
+    );
+    assert_eq!(batch.world.git(&["show", ":both.txt"]), "staged");
+    batch.assert_nothing_left();
+}
+
+#[test]
+fn what_a_person_had_is_put_back_if_an_agent_makes_it_the_last_commits_and_fails() {
+    let (batch, run) = back_to_the_last_commit("exit 1");
+    assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    assert_the_persons_work_is_there(&batch);
+}
+
+#[test]
+fn what_a_person_had_is_put_back_if_an_agent_makes_it_the_last_commits_and_succeeds() {
+    let (batch, run) = back_to_the_last_commit("echo work > work.txt; tested && commit work");
+    assert_eq!(run.issues("done"), ["bd-1"], "{run:?}");
+    assert_the_persons_work_is_there(&batch);
+}
 
 #[test]
 fn an_accepted_change_of_a_mode_or_a_kind_leaves_nothing_staged() {

@@ -3,6 +3,7 @@
 //! The order is the promise. While the agent's locks are still held: its uncommitted work is saved to a ref, then its
 //! files are restored, then the note is written, and only with the end of the attempt do the locks go.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
@@ -196,28 +197,30 @@ impl Clerk {
         let attempt = &given.attempt;
         let kept = Staged::of(self.repo.scope(), &attempt.agent);
         let changes = kept.changes(&self.repo)?;
-        let mut files = self.own_dirty_files(attempt)?;
+        let before = Before::of(&self.repo, &attempt.run, &attempt.agent)?;
+        let mut files = salvage::dirty(&self.repo)?;
+        // Git says nothing of a person's file that is gone or that the agent has made what the last commit holds.
+        files.extend(before.files(&self.repo)?);
+        let files = self.own(attempt, files)?;
+        salvaged.files = files.iter().cloned().collect();
         let entries = salvage::staged_by(&self.repo, &changes)?;
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);
         let message = format!(
             "{}: work of attempt {} by {}\n\n{reason}\n",
             attempt.issue, attempt.number, attempt.agent
         );
-        if files.is_empty() {
-            salvaged.saved =
-                given.saved_before.as_deref().map(|name| self.saved(name)).transpose()?.flatten();
-            if let Some(saved) = &salvaged.saved {
-                salvaged.files = saved.files(&self.repo)?.into_iter().collect();
-            }
-        } else {
-            salvaged.files = files.iter().cloned().collect();
-            salvaged.saved = salvage::save(&self.repo, &name, &files, &message)?;
-        }
+        salvaged.saved = match salvage::save(&self.repo, &name, &files, &message)? {
+            Some(saved) => Some(saved),
+            None => given.saved_before.as_deref().map(|name| self.saved(name)).transpose()?.flatten(),
+        };
         let both = files.union(&entries).cloned().collect();
         let (name, saved) = (format!("{name}.staged"), salvaged.saved.as_ref());
         salvaged.staged = salvage::save_staged(&self.repo, &name, &both, saved, &message)?;
-        let before = Before::of(&self.repo, &attempt.run, &attempt.agent)?;
-        files.extend(self.own(attempt, before.gone(&self.repo)?)?);
+        let mut changed = BTreeSet::new();
+        for saved in [&salvaged.saved, &salvaged.staged].into_iter().flatten() {
+            changed.extend(saved.files(&self.repo)?);
+        }
+        salvaged.files = changed.into_iter().collect();
         salvage::restore(&self.repo, &self.owner, &files, &before)?;
         salvage::restore_staged(&self.repo, &self.owner, &entries, &changes, attempt.head.as_ref())?;
         kept.forget()?;

@@ -71,8 +71,9 @@ impl Uncommitted {
         for changes in [&mut self.changes, &mut self.staged] {
             changes.retain(|change| !held.contains(&change.path));
         }
-        if let Some(theirs) = first.untouched(repo, held)? {
-            let is_theirs = |change: &FileChange| theirs.files.contains(&change.path);
+        if let Some(theirs) = first.untouched(repo)? {
+            let is_theirs =
+                |change: &FileChange| held.contains(&change.path) && theirs.files.contains(&change.path);
             let of = |commit: &Oid| repo.changes_of(&repo.commit(commit)?);
             self.changes.extend(of(&theirs.commit)?.into_iter().filter(is_theirs));
             if let Some(staged) = &theirs.staged {
@@ -148,22 +149,13 @@ impl Before {
         past.into_iter().try_for_each(|name| refs::update(repo, name, &["-d", name]))
     }
 
-    /// The files that a person had and that are not there any more: git says nothing of those that it never knew.
-    pub fn gone(&self, repo: &Repo) -> Result<BTreeSet<RepoPath>, SalvageError> {
-        let Some(saved) = &self.saved else { return Ok(BTreeSet::new()) };
-        let changes = repo.changes_of(&repo.commit(&saved.commit)?)?;
-        let is_gone = |change: &FileChange| {
-            change.after.is_some() && change.path.within(repo.root()).symlink_metadata().is_err()
-        };
-        Ok(changes.into_iter().filter(is_gone).map(|change| change.path).collect())
+    /// The files that were a person's and that nobody has committed since.
+    pub fn files(&self, repo: &Repo) -> Result<BTreeSet<RepoPath>, SalvageError> {
+        Ok(self.untouched(repo)?.map(|theirs| theirs.files).unwrap_or_default())
     }
 
-    /// The files that were a person's and that nobody has committed since.
-    pub(super) fn untouched(
-        &self,
-        repo: &Repo,
-        files: &BTreeSet<RepoPath>,
-    ) -> Result<Option<Untouched>, SalvageError> {
+    /// The same, with where they are kept.
+    pub(super) fn untouched(&self, repo: &Repo) -> Result<Option<Untouched>, SalvageError> {
         let Some(saved) = &self.saved else { return Ok(None) };
         let commit = repo.commit(&saved.commit)?;
         let staged = commit.parents.get(1).cloned();
@@ -171,13 +163,12 @@ impl Before {
         if let Some(staged) = &staged {
             changes.extend(repo.changes_of(&repo.commit(staged)?)?);
         }
-        let theirs: BTreeSet<RepoPath> =
-            changes.into_iter().map(|change| change.path).filter(|path| files.contains(path)).collect();
+        let mut files: BTreeSet<RepoPath> = changes.into_iter().map(|change| change.path).collect();
         let head = repo.resolve("HEAD")?;
-        let then = held_at(repo, commit.parents.first(), &theirs)?;
-        let now = held_at(repo, head.as_ref(), &theirs)?;
-        let untouched = theirs.iter().filter(|path| then.get(path) == now.get(path)).cloned().collect();
-        Ok(Some(Untouched { commit: saved.commit.clone(), staged, files: untouched }))
+        let then = held_at(repo, commit.parents.first(), &files)?;
+        let now = held_at(repo, head.as_ref(), &files)?;
+        files.retain(|path| then.get(path) == now.get(path));
+        Ok(Some(Untouched { commit: saved.commit.clone(), staged, files }))
     }
 }
 
