@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use mala_core::{IssueId, Owner};
 use mala_gate::commit::{CommitError, change_index};
-use mala_gate::git::{FileChange, Kind, State, TreeEntry};
+use mala_gate::git::{Content, Entry, FileChange, Kind, State, TreeEntry};
 use mala_gate::{Oid, Repo, RepoPath};
 use thiserror::Error;
 
@@ -107,9 +107,33 @@ fn ref_part(text: &str) -> String {
 /// The files of the checkout that differ from the last commit, staged or not, new ones too. Submodules and repositories
 /// inside the checkout are not ours to save or restore.
 pub fn dirty(repo: &Repo) -> Result<BTreeSet<RepoPath>, SalvageError> {
-    let entries = repo.status()?.entries.into_iter();
-    let ours = entries.filter(|entry| entry.kind == Kind::File && entry.state != State::Unwatched);
-    Ok(ours.map(|entry| entry.path).collect())
+    let status = repo.status()?;
+    let entries = status.entries.into_iter().filter(|entry| entry.kind == Kind::File);
+    let (unwatched, seen): (Vec<Entry>, Vec<Entry>) =
+        entries.partition(|entry| entry.state == State::Unwatched);
+    let mut files: BTreeSet<RepoPath> = seen.into_iter().map(|entry| entry.path).collect();
+    files.extend(changed_unseen(repo, status.head.as_ref(), unwatched)?);
+    Ok(files)
+}
+
+/// Those that differ of the files that git was told not to look at. One that is not there is none: a sparse checkout leaves
+/// most files out.
+fn changed_unseen(
+    repo: &Repo,
+    head: Option<&Oid>,
+    unwatched: Vec<Entry>,
+) -> Result<Vec<RepoPath>, SalvageError> {
+    let is_there =
+        |path: &RepoPath| path.within(repo.root()).symlink_metadata().is_ok_and(|found| !found.is_dir());
+    let there = unwatched.into_iter().map(|entry| entry.path).filter(is_there).collect();
+    let committed = held_at(repo, head, &there)?;
+    let mut contents = repo.contents(&there)?;
+    contents.retain(|path, content| match (content, committed.get(path)) {
+        (Content::Object(now), Some(then)) => *now != then.oid,
+        (Content::Absent, _) => false,
+        _ => true,
+    });
+    Ok(contents.into_keys().collect())
 }
 
 /// Saves what the checkout holds at `files` under the ref `name`, as a commit on top of the last one. Gives nothing if

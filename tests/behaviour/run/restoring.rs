@@ -67,3 +67,24 @@ fn an_accepted_change_of_a_mode_or_a_kind_leaves_nothing_staged() {
     assert_eq!((run.issues("done"), batch.dirt().as_str()), (vec!["bd-1"], ""), "{run:?}");
     batch.assert_nothing_left();
 }
+
+#[test]
+fn what_git_was_told_not_to_look_at_is_put_back_and_what_the_agent_made_of_it_is_saved() {
+    let script = "echo agent > skipped.txt; echo agent > assumed.txt; rm -f deleted.txt; exit 1";
+    let batch = Batch::with(script, "[run]\nattempts = 1");
+    let names = ["skipped.txt", "assumed.txt", "deleted.txt"];
+    names.iter().for_each(|name| batch.world.write(name, "committed\n"));
+    batch.world.git(&["add", "."]);
+    batch.world.git(&["commit", "-q", "-m", "more"]);
+    names.iter().for_each(|name| batch.world.write(name, "the person's\n"));
+    batch.world.git(&["update-index", "--skip-worktree", "skipped.txt", "deleted.txt"]);
+    batch.world.git(&["update-index", "--assume-unchanged", "assumed.txt"]);
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    assert_eq!(names.map(|name| batch.read(name)), ["the person's\n"; 3]);
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:skipped.txt"]), "agent");
+    let told = batch.world.git(&["ls-files", "-v", "assumed.txt", "deleted.txt", "skipped.txt"]);
+    assert_eq!(told, "h assumed.txt\nS deleted.txt\nS skipped.txt");
+    batch.assert_nothing_left();
+}

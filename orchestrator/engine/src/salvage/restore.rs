@@ -64,7 +64,8 @@ fn restore_from(
         return Ok(());
     }
     let source = format!("--source={commit}");
-    let mut args = vec!["restore", &source];
+    // Also files that git was told not to look at.
+    let mut args = vec!["restore", "--ignore-skip-worktree-bits", &source];
     args.extend(what);
     args.extend(FROM_STDIN);
     let git = index.map_or_else(|| Git::at(repo.root()), |index| Git::with_index(repo.root(), index));
