@@ -51,6 +51,11 @@ impl RepoPath {
         }
     }
 
+    /// As git reads a name from a line, whatever is in it.
+    pub fn to_quoted(&self) -> String {
+        quoted(&self.0)
+    }
+
     /// The name that [`Self::to_text`] wrote.
     pub fn from_text(text: &str) -> Option<Self> {
         match text.strip_prefix('"') {

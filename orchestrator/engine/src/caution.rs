@@ -5,13 +5,21 @@ use mala_gate::hooks;
 
 use crate::clerk::Clerk;
 use crate::ports::PortError;
+use crate::salvage;
 
 /// Files of a kind that are named at most.
 const NAMED: usize = 5;
 
 /// What is worth a warning, in words. What cannot be looked at now is worth none: whoever needs it says so.
 pub(crate) fn cautions(clerk: &Clerk) -> Vec<String> {
-    unheld_files(clerk).into_iter().chain(missing_hooks(clerk)).collect()
+    unheld_files(clerk).into_iter().chain(unreadable(clerk)).chain(missing_hooks(clerk)).collect()
+}
+
+fn unreadable(clerk: &Clerk) -> Option<String> {
+    let left_out = salvage::unreadable(&clerk.repo, &salvage::dirty(&clerk.repo).ok()?);
+    let named = named(left_out.iter().map(ToString::to_string).collect());
+    (!left_out.is_empty())
+        .then(|| format!("cannot be read, so it is not put back if an agent changes it: {named}"))
 }
 
 fn unheld_files(clerk: &Clerk) -> Option<String> {
@@ -21,7 +29,12 @@ fn unheld_files(clerk: &Clerk) -> Option<String> {
     let told: Vec<String> = kinds
         .iter()
         .filter(|(_, files)| !files.is_empty())
-        .map(|(what, files)| format!("{what} that nobody holds: {}", named(files)))
+        .map(|(what, files)| {
+            format!(
+                "{what} that nobody holds: {}",
+                named(files.iter().map(|file| file.path.to_text()).collect())
+            )
+        })
         .collect();
     (!told.is_empty()).then(|| {
         format!(
@@ -54,9 +67,9 @@ pub(crate) fn missing_hooks(clerk: &Clerk) -> Option<String> {
     })
 }
 
-fn named(files: &[Entry]) -> String {
-    let first: Vec<String> = files.iter().take(NAMED).map(|file| file.path.to_text()).collect();
-    let more = files.len() - first.len();
+fn named(mut files: Vec<String>) -> String {
+    let more = files.len().saturating_sub(NAMED);
+    files.truncate(NAMED);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{rest}", first.join(", "))
+    format!("{}{rest}", files.join(", "))
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use mala_gate::RepoPath;
 
 use crate::ports::{Attempt, FailedCheck};
-use crate::salvage::SavedRef;
+use crate::salvage::{LeftOut, SavedRef};
 
 /// The longest output of a failing command that goes into a note.
 const LAST_LINES: usize = 30;
@@ -27,6 +27,8 @@ pub struct Handoff<'a> {
     pub staged: Option<&'a SavedRef>,
     /// Set if saving failed: the work is still in the checkout.
     pub not_saved: Option<&'a str>,
+    /// What cannot be read, and is still in the checkout.
+    pub left_out: &'a [LeftOut],
     pub commits: &'a [String],
     pub last_message: Option<&'a str>,
     pub log: Option<&'a str>,
@@ -68,6 +70,9 @@ fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
     if let Some(why) = handoff.not_saved {
         writeln!(note, "\nThe uncommitted work could not be saved and is still in the checkout: {why}")?;
     }
+    if !handoff.left_out.is_empty() {
+        note.push_str(&left_out(handoff.left_out));
+    }
     if let Some(message) = handoff.last_message.map(str::trim).filter(|message| !message.is_empty()) {
         writeln!(note, "\nLast message of the agent:")?;
         write_last_lines(note, message, "> ")?;
@@ -76,6 +81,14 @@ fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
         writeln!(note, "\nLog: {log}")?;
     }
     Ok(())
+}
+
+/// The files that could not be saved, each with the reason.
+pub(crate) fn left_out(files: &[LeftOut]) -> String {
+    let named: Vec<String> = files.iter().take(NAMED_FILES).map(ToString::to_string).collect();
+    let more = files.len() - named.len();
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("\nNot saved and still in the checkout: {}{rest}\n", named.join(", "))
 }
 
 /// One missing thing, as an agent and a person read it.
@@ -139,6 +152,7 @@ mod tests {
             saved: None,
             staged: None,
             not_saved: None,
+            left_out: &[],
             commits: &[],
             last_message: None,
             log: None,

@@ -9,6 +9,7 @@
 //! anybody but the agent has staged stays staged ([`Staged`]).
 
 mod before;
+mod raw;
 mod refs;
 mod restore;
 mod staged;
@@ -28,6 +29,7 @@ use thiserror::Error;
 use crate::git::{Git, GitError};
 
 pub use before::{Before, Uncommitted};
+pub use raw::{LeftOut, unreadable};
 pub use staged::{Changes, Staged};
 
 #[derive(Debug, Error)]
@@ -276,7 +278,14 @@ fn held_at(
 
 /// The last commit's tree with what the checkout holds at `files`.
 fn tree_of(repo: &Repo, head: Option<&Oid>, files: &BTreeSet<RepoPath>) -> Result<Oid, SalvageError> {
-    changed_tree(repo, head, &["--add", "--remove", "--replace", "-z", "--stdin"], &nul_ended(files))
+    let update = ["--add", "--remove", "--replace", "-z", "--stdin"];
+    match changed_tree(repo, head, &update, &nul_ended(files)) {
+        // A filter that fails, for example. What is there counts more than how git would store it.
+        Err(SalvageError::Git(GitError::Failed { .. })) => {
+            tree_with(repo, head, &raw::take(repo, head, files)?.changes)
+        }
+        tree => tree,
+    }
 }
 
 /// The last commit's tree with these changes.
@@ -385,7 +394,7 @@ pub fn restore(
         }
     })?;
     match theirs {
-        Some(theirs) => restore::checkout_only(repo, &theirs.commit, &theirs.files),
+        Some(theirs) => raw::put_back(repo, &theirs),
         None => Ok(()),
     }
 }

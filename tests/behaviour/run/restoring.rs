@@ -88,3 +88,69 @@ fn what_git_was_told_not_to_look_at_is_put_back_and_what_the_agent_made_of_it_is
     assert_eq!(told, "h assumed.txt\nS deleted.txt\nS skipped.txt");
     batch.assert_nothing_left();
 }
+
+#[test]
+fn a_file_that_git_cannot_store_keeps_nothing_else_from_being_saved_and_put_back() {
+    let script = r#"
+        case $id in
+        bd-1) echo agent > base.txt; echo agent > agent.locked; echo agent >> mine.locked; exit 1;;
+        *) echo work > $id.txt; tested && commit work;;
+        esac"#;
+    let batch = Batch::with(script, "[run]\nattempts = 1");
+    batch.world.write(".gitattributes", "*.locked filter=locked\n");
+    batch.world.git(&["add", "."]);
+    batch.world.git(&["commit", "-q", "-m", "more"]);
+    for (name, value) in [("clean", "false"), ("smudge", "false"), ("required", "true")] {
+        batch.world.git(&["config", &format!("filter.locked.{name}"), value]);
+    }
+    batch.world.write("mine.locked", "the person's\r\n");
+    batch.issue("bd-1", &["--priority", "0"]);
+    batch.issue("bd-2", &[]);
+    let run = batch.run(&["--sequential"]);
+    assert_eq!((run.issues("handed_over"), run.issues("done")), (vec!["bd-1"], vec!["bd-2"]), "{run:?}");
+    assert_eq!(batch.dirt(), "?? mine.locked");
+    assert_eq!(batch.read("mine.locked"), "the person's\r\n");
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:agent.locked"]), "agent");
+    assert_eq!(batch.run(&[]).code, 0);
+}
+
+#[test]
+fn a_persons_file_comes_back_with_its_permissions() {
+    let script = "echo agent > secret.txt; rm gone.txt; echo agent > gone.txt; exit 1";
+    let batch = Batch::with(script, "[run]\nattempts = 1");
+    let files = ["secret.txt", "gone.txt"].map(|name| batch.world.root().join(name));
+    for file in &files {
+        fs::write(file, "the person's\n").unwrap();
+        fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
+    }
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    for file in &files {
+        assert_eq!(fs::read_to_string(file).unwrap(), "the person's\n");
+        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_left_where_it_is_and_named() {
+    let script = r#"
+        case $id in
+        bd-1) echo half > half.txt; rm base.txt; mkfifo base.txt; exit 1;;
+        *) echo work > $id.dat; tested && commit work;;
+        esac"#;
+    let batch = Batch::with(script, "[run]\nattempts = 1");
+    batch.world.write("check.sh", "true\n");
+    batch.world.git(&["commit", "-q", "-a", "-m", "a check that reads no file"]);
+    batch.issue("bd-1", &["--priority", "0"]);
+    batch.issue("bd-2", &[]);
+    let run = batch.run(&["--sequential"]);
+    assert_eq!((run.issues("handed_over"), run.issues("done")), (vec!["bd-1"], vec!["bd-2"]), "{run:?}");
+    assert_eq!((batch.read("half.txt").as_str(), batch.read("bd-2.dat").as_str()), ("", "work\n"));
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:half.txt"]), "half");
+    let notes = batch.notes("bd-1");
+    assert!(notes.contains("still in the checkout: base.txt (neither a file nor a link)"), "{notes}");
+    let again = batch.text(&[]);
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(again.err.contains("cannot be read"), "{again:?}");
+}

@@ -16,7 +16,7 @@ use crate::State;
 use crate::note::{self, Handoff};
 use crate::ports::{Attempt, Ending, Finish, Interruption, Judgement, PortError};
 use crate::range;
-use crate::salvage::{self, Before, SavedRef, Staged};
+use crate::salvage::{self, Before, LeftOut, SavedRef, Staged};
 
 /// How often saving work is tried, and how long to wait in between.
 const SALVAGE_TRIES: u32 = 5;
@@ -91,15 +91,31 @@ pub(crate) struct Handed {
 }
 
 /// Work that was taken out of the checkout, or why it could not be.
+#[derive(Default)]
 struct Salvaged {
     files: Vec<RepoPath>,
     saved: Option<SavedRef>,
     /// What was staged and is not in the other one.
     staged: Option<SavedRef>,
     not_saved: Option<String>,
+    /// What cannot be read, and is still in the checkout.
+    left_out: Vec<LeftOut>,
 }
 
 impl Salvaged {
+    /// What is to be said of files that nobody has committed.
+    fn left_over(&self) -> Option<String> {
+        let saved = self.saved.as_ref().map(|saved| {
+            format!(
+                " It left uncommitted files, which were saved to {saved}.\n\
+                 To get them back, at the top of the checkout: {}\n",
+                saved.apply_command()
+            )
+        });
+        let left_out = (!self.left_out.is_empty()).then(|| note::left_out(&self.left_out));
+        (saved.is_some() || left_out.is_some()).then(|| saved.into_iter().chain(left_out).collect())
+    }
+
     fn handed(self, commits: Vec<String>, is_blocked: bool) -> Handed {
         let files = self.files.iter().filter(|_| self.saved.is_some()).map(RepoPath::to_text).collect();
         Handed { saved_ref: self.saved.map(|saved| saved.name), files, commits, is_blocked }
@@ -116,14 +132,8 @@ impl Clerk {
             (Some(outcome), _) => outcome.clone(),
             (None, commits) => format!("committed as {}", commits.join(", ")),
         };
-        let note = salvaged.saved.as_ref().map(|saved| {
-            format!(
-                "Attempt {} by `{}` is done ({reason}). It left uncommitted files, which were saved to {saved}.\n\
-                 To get them back, at the top of the checkout: {}\n",
-                attempt.number,
-                attempt.agent,
-                saved.apply_command()
-            )
+        let note = salvaged.left_over().map(|left| {
+            format!("Attempt {} by `{}` is done ({reason}).{left}", attempt.number, attempt.agent)
         });
         self.tell_tracker(attempt, note.as_deref(), &Ending::Done { reason: reason.clone() })?;
         let handed = salvaged.handed(given.judgement.commits.clone(), false);
@@ -145,6 +155,7 @@ impl Clerk {
             saved: salvaged.saved.as_ref(),
             staged: salvaged.staged.as_ref(),
             not_saved: salvaged.not_saved.as_deref(),
+            left_out: &salvaged.left_out,
             commits: &commits,
             last_message: given.last_message.as_deref(),
             log: given.log.as_deref(),
@@ -176,7 +187,7 @@ impl Clerk {
     /// Saves and restores the agent's files. Somebody may kill the gits that do it, so it is tried more than once: what stays
     /// in the checkout would be taken for somebody else's work. In the end the note says that it is still there.
     fn salvage(&self, given: &Given, reason: &str) -> Salvaged {
-        let mut salvaged = Salvaged { files: Vec::new(), saved: None, staged: None, not_saved: None };
+        let mut salvaged = Salvaged::default();
         for tried in 1..=SALVAGE_TRIES {
             // The agent's git may have been killed with it, and what that left would be in the way of ours.
             self.launcher.sweep();
@@ -201,7 +212,9 @@ impl Clerk {
         let mut files = salvage::dirty(&self.repo)?;
         // Git says nothing of a person's file that is gone or that the agent has made what the last commit holds.
         files.extend(before.files(&self.repo)?);
-        let files = self.own(attempt, files)?;
+        let mut files = self.own(attempt, files)?;
+        salvaged.left_out = salvage::unreadable(&self.repo, &files);
+        salvaged.left_out.iter().for_each(|left| _ = files.remove(&left.path));
         salvaged.files = files.iter().cloned().collect();
         let entries = salvage::staged_by(&self.repo, &changes)?;
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);

@@ -3,13 +3,15 @@
 //! It is kept when a run begins, and again for each attempt: people go on working. What agents hold at that moment may be
 //! theirs already, so of that only what was kept when the run began counts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mala_core::{AgentId, Key, RunId};
 use mala_gate::git::FileChange;
 use mala_gate::{Oid, Repo, RepoPath};
+use serde_json::json;
 
-use super::{SalvageError, SavedRef, commit_tree, dirty, held_at, ref_part, refs, tree_of, tree_with};
+use super::raw::{self, Taken};
+use super::{SalvageError, SavedRef, commit_tree, dirty, held_at, ref_part, refs, tree_with};
 use crate::git::Git;
 
 /// Refs are shared by all checkouts of a repository, runs are not.
@@ -26,7 +28,7 @@ fn agent_ref(repo: &Repo, run: &RunId, agent: &AgentId) -> String {
     format!("{}.{}", run_ref(repo, run), ref_part(agent.as_str()))
 }
 
-/// What is uncommitted at one moment.
+/// What is uncommitted at one moment, as far as it can be read.
 #[derive(Debug)]
 pub struct Uncommitted {
     head: Option<Oid>,
@@ -34,17 +36,17 @@ pub struct Uncommitted {
     changes: Vec<FileChange>,
     /// In the index.
     staged: Vec<FileChange>,
+    /// Of the files in the checkout.
+    permissions: BTreeMap<RepoPath, u32>,
 }
 
 impl Uncommitted {
     pub fn now(repo: &Repo) -> Result<Self, SalvageError> {
         let (head, files) = (repo.resolve("HEAD")?, dirty(repo)?);
-        if files.is_empty() {
-            return Ok(Self { head, changes: Vec::new(), staged: Vec::new() });
-        }
-        let commit = commit_tree(repo, head.as_slice(), &tree_of(repo, head.as_ref(), &files)?, "")?;
-        let changes = repo.changes_of(&repo.commit(&commit)?)?;
-        Ok(Self { head, changes, staged: repo.staged(None)? })
+        let Taken { changes, permissions, left_out } = raw::take(repo, head.as_ref(), &files)?;
+        let mut staged = if files.is_empty() { Vec::new() } else { repo.staged(None)? };
+        staged.retain(|change| !left_out.iter().any(|left| left.path == change.path));
+        Ok(Self { head, changes, staged, permissions })
     }
 
     pub fn files(&self) -> BTreeSet<RepoPath> {
@@ -76,6 +78,8 @@ impl Uncommitted {
                 |change: &FileChange| held.contains(&change.path) && theirs.files.contains(&change.path);
             let of = |commit: &Oid| repo.changes_of(&repo.commit(commit)?);
             self.changes.extend(of(&theirs.commit)?.into_iter().filter(is_theirs));
+            self.permissions.retain(|path, _| !held.contains(path));
+            self.permissions.extend(theirs.permissions.into_iter().filter(|(path, _)| held.contains(path)));
             if let Some(staged) = &theirs.staged {
                 self.staged.extend(of(staged)?.into_iter().filter(is_theirs));
             }
@@ -87,7 +91,7 @@ impl Uncommitted {
         self.point(repo, name, &format!("uncommitted work when {agent} began\n"))
     }
 
-    /// What is staged becomes a second parent of the commit, as in a stash.
+    /// What is staged becomes a second parent of the commit, as in a stash. The last line of its message tells permissions.
     fn point(&self, repo: &Repo, name: String, message: &str) -> Result<Before, SalvageError> {
         let head = self.head.as_ref();
         let mut parents = Vec::from_iter(head.cloned());
@@ -95,7 +99,8 @@ impl Uncommitted {
             let tree = tree_with(repo, head, &self.staged)?;
             parents.push(commit_tree(repo, self.head.as_slice(), &tree, "staged\n")?);
         }
-        let commit = commit_tree(repo, &parents, &tree_with(repo, head, &self.changes)?, message)?;
+        let message = format!("{message}\n{}\n", json!(self.permissions));
+        let commit = commit_tree(repo, &parents, &tree_with(repo, head, &self.changes)?, &message)?;
         refs::update(repo, &name, &["-m", "mala: uncommitted work", &name, commit.as_str()])?;
         Ok(Before { saved: Some(SavedRef { name, commit }) })
     }
@@ -168,7 +173,8 @@ impl Before {
         let then = held_at(repo, commit.parents.first(), &files)?;
         let now = held_at(repo, head.as_ref(), &files)?;
         files.retain(|path| then.get(path) == now.get(path));
-        Ok(Some(Untouched { commit: saved.commit.clone(), staged, files }))
+        let told = commit.message.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        Ok(Some(Untouched { commit: commit.id, staged, files, permissions: told.unwrap_or_default() }))
     }
 }
 
@@ -183,4 +189,6 @@ pub(super) struct Untouched {
     /// What was staged, if anything was.
     pub(super) staged: Option<Oid>,
     pub(super) files: BTreeSet<RepoPath>,
+    /// Of files that a person had there, as far as they are known.
+    pub(super) permissions: BTreeMap<RepoPath, u32>,
 }

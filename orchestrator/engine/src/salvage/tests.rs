@@ -455,3 +455,36 @@ fn what_a_person_did_before_the_agent_began_is_put_back_and_what_agents_hold_is_
     Before::forget(&world.repo, &run).unwrap();
     assert_eq!(world.git(&["for-each-ref", "refs/mala-runs"]), "");
 }
+
+#[test]
+fn what_a_person_had_comes_back_byte_for_byte_whatever_filters_do() {
+    let world = World::new();
+    world.write(".gitattributes", "*.crlf text eol=crlf\n*.up filter=up\n");
+    for (name, value) in [("clean", "tr a-z A-Z"), ("smudge", "tr A-Z a-z")] {
+        world.git(&["config", &format!("filter.up.{name}"), value]);
+    }
+    let files = [("mixed.crlf", "one\r\ntwo\n"), ("x.up", "Mixed Case\n"), ("dir/new\nline", "odd\n")];
+    files.iter().for_each(|(name, text)| world.write(name, text));
+    symlink("nowhere", world.place("link")).unwrap();
+    let before = keep(&world, "r1");
+    files.iter().for_each(|(name, _)| world.write(name, "the agent's\n"));
+    fs::remove_file(world.place("link")).unwrap();
+    let names = ["mixed.crlf", "x.up", "dir/new\nline", "link"];
+    restore(&world.repo, &owner(), &paths(&names), &before).unwrap();
+    for (name, text) in files {
+        assert_eq!(world.read(name), text, "{name}");
+    }
+    assert_eq!(fs::read_link(world.place("link")).unwrap(), Path::new("nowhere"));
+}
+
+#[test]
+fn one_file_that_cannot_be_read_is_named_and_keeps_nothing_else_from_being_kept() {
+    let world = World::new();
+    world.write("a", "the person's\n");
+    fs::remove_file(world.place("b")).unwrap();
+    assert!(Command::new("mkfifo").arg(world.place("b")).status().unwrap().success());
+    let before = keep(&world, "r1");
+    let [left] = unreadable(&world.repo, &dirty(&world.repo).unwrap()).try_into().unwrap();
+    assert_eq!(left.to_string(), "b (neither a file nor a link)");
+    assert_eq!(before.files(&world.repo).unwrap(), paths(&["a"]));
+}
