@@ -26,6 +26,7 @@ use mala_gate::git::{Content, Entry, FileChange, Kind, State, TreeEntry};
 use mala_gate::{Oid, Repo, RepoPath};
 use thiserror::Error;
 
+use self::before::Untouched;
 use crate::git::{Git, GitError};
 
 pub use before::{Before, Uncommitted};
@@ -381,22 +382,21 @@ pub fn restore(
         None => files.clone(),
     };
     let head = repo.resolve("HEAD")?;
-    change_index(repo, owner, |index| {
-        match &head {
-            Some(head) => restore::to_commit(repo, index, head, &others)?,
-            None => restore::remove(repo, index, &others)?,
-        }
-        match (&theirs, &head) {
-            (Some(theirs), Some(head)) => {
-                restore::index_only(repo, index, theirs.staged.as_ref().unwrap_or(head), &theirs.files)
-            }
-            _ => Ok(()),
-        }
-    })?;
-    match theirs {
-        Some(theirs) => raw::put_back(repo, &theirs),
-        None => Ok(()),
+    let restored = change_index(repo, owner, |index| match &head {
+        Some(head) => restore::to_commit(repo, index, head, &others),
+        None => restore::remove(repo, index, &others),
+    });
+    // Also if something of the agent's cannot be taken away.
+    let given_back = theirs.map_or(Ok(()), |theirs| give_back(repo, owner, head.as_ref(), &theirs));
+    restored.and(given_back)
+}
+
+/// Puts what a person had left uncommitted back, in the index and in the checkout.
+fn give_back(repo: &Repo, owner: &Owner, head: Option<&Oid>, theirs: &Untouched) -> Result<(), SalvageError> {
+    if let Some(commit) = theirs.staged.as_ref().or(head) {
+        change_index(repo, owner, |index| restore::index_only(repo, index, commit, &theirs.files))?;
     }
+    raw::put_back(repo, theirs)
 }
 
 /// Removes a file and the folders that it leaves empty. What is gone already is fine.

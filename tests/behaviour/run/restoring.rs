@@ -154,3 +154,29 @@ fn a_file_that_cannot_be_read_is_left_where_it_is_and_named() {
     assert_eq!(again.code, 0, "{again:?}");
     assert!(again.err.contains("cannot be read"), "{again:?}");
 }
+
+#[test]
+fn what_a_person_had_is_put_back_although_something_of_the_agents_cannot_be() {
+    let script = "echo agent > base.txt; echo agent > a.locked; exit 1";
+    let batch = Batch::with(script, "[run]\nattempts = 1");
+    batch.world.write("a.locked", "committed\n");
+    batch.world.write(".gitattributes", "*.locked filter=locked\n");
+    batch.world.git(&["add", "."]);
+    batch.world.git(&["commit", "-q", "-m", "more"]);
+    for (name, value) in [("clean", "cat"), ("smudge", "false"), ("required", "true")] {
+        batch.world.git(&["config", &format!("filter.locked.{name}"), value]);
+    }
+    batch.world.write("base.txt", "the person's\n");
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    assert_eq!(batch.read("base.txt"), "the person's\n");
+    let notes = batch.notes("bd-1");
+    assert!(notes.contains("uncommitted before is in refs/mala/bd-1/1.before"), "{notes}");
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1.before:base.txt"]), "the person's");
+    let refs = batch.world.git(&["for-each-ref", "--format=%(refname)", "refs/mala"]);
+    assert_eq!(refs, "refs/mala/bd-1/1\nrefs/mala/bd-1/1.before");
+    for name in ["base.txt", "a.locked"] {
+        assert_eq!(batch.world.git(&["show", &format!("refs/mala/bd-1/1:{name}")]), "agent");
+    }
+}

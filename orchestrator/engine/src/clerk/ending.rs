@@ -98,6 +98,8 @@ struct Salvaged {
     /// What was staged and is not in the other one.
     staged: Option<SavedRef>,
     not_saved: Option<String>,
+    /// What needs no saving any more.
+    seen: BTreeSet<RepoPath>,
     /// What cannot be read, and is still in the checkout.
     left_out: Vec<LeftOut>,
 }
@@ -201,7 +203,18 @@ impl Clerk {
                 thread::sleep(SALVAGE_PAUSE);
             }
         }
+        if let Some(why) = &mut salvaged.not_saved
+            && let Ok(Some(kept)) = self.keep_before(&given.attempt)
+        {
+            why.push_str(&format!("; what people had left uncommitted before is in {kept}"));
+        }
         salvaged
+    }
+
+    /// What people had left uncommitted, for one of them to put back by hand.
+    fn keep_before(&self, attempt: &Attempt) -> Result<Option<String>, PortError> {
+        let name = format!("{}.before", salvage::attempt_ref(&attempt.issue, attempt.number));
+        Ok(Before::of(&self.repo, &attempt.run, &attempt.agent)?.keep_as(&self.repo, name)?)
     }
 
     fn try_salvage(&self, given: &Given, reason: &str, salvaged: &mut Salvaged) -> Result<(), PortError> {
@@ -217,18 +230,13 @@ impl Clerk {
         salvaged.left_out.iter().for_each(|left| _ = files.remove(&left.path));
         salvaged.files = files.iter().cloned().collect();
         let entries = salvage::staged_by(&self.repo, &changes)?;
-        let name = salvage::attempt_ref(&attempt.issue, attempt.number);
-        let message = format!(
-            "{}: work of attempt {} by {}\n\n{reason}\n",
-            attempt.issue, attempt.number, attempt.agent
-        );
-        salvaged.saved = match salvage::save(&self.repo, &name, &files, &message)? {
-            Some(saved) => Some(saved),
-            None => given.saved_before.as_deref().map(|name| self.saved(name)).transpose()?.flatten(),
-        };
-        let both = files.union(&entries).cloned().collect();
-        let (name, saved) = (format!("{name}.staged"), salvaged.saved.as_ref());
-        salvaged.staged = salvage::save_staged(&self.repo, &name, &both, saved, &message)?;
+        // What an earlier try has saved may be restored by now.
+        let new: BTreeSet<RepoPath> = files.difference(&salvaged.seen).cloned().collect();
+        let both = new.iter().chain(entries.difference(&salvaged.seen)).cloned().collect();
+        let (saved, staged) = self.save(given, reason, &new, &both)?;
+        salvaged.saved = salvaged.saved.take().or(saved);
+        salvaged.staged = salvaged.staged.take().or(staged);
+        salvaged.seen.extend(both);
         let mut changed = BTreeSet::new();
         for saved in [&salvaged.saved, &salvaged.staged].into_iter().flatten() {
             changed.extend(saved.files(&self.repo)?);
@@ -238,6 +246,26 @@ impl Clerk {
         salvage::restore_staged(&self.repo, &self.owner, &entries, &changes, attempt.head.as_ref())?;
         kept.forget()?;
         Ok(Before::forget_for(&self.repo, &attempt.run, &attempt.agent)?)
+    }
+
+    /// Saves what the agent has left at `files`, and what it has staged at `both`.
+    fn save(
+        &self,
+        given: &Given,
+        reason: &str,
+        files: &BTreeSet<RepoPath>,
+        both: &BTreeSet<RepoPath>,
+    ) -> Result<(Option<SavedRef>, Option<SavedRef>), PortError> {
+        let Attempt { issue, agent, number, .. } = &given.attempt;
+        let name = salvage::attempt_ref(issue, *number);
+        let message = format!("{issue}: work of attempt {number} by {agent}\n\n{reason}\n");
+        let saved = match salvage::save(&self.repo, &name, files, &message)? {
+            Some(saved) => Some(saved),
+            None => given.saved_before.as_deref().map(|name| self.saved(name)).transpose()?.flatten(),
+        };
+        let name = format!("{name}.staged");
+        let staged = salvage::save_staged(&self.repo, &name, both, saved.as_ref(), &message)?;
+        Ok((saved, staged))
     }
 
     fn saved(&self, name: &str) -> Result<Option<SavedRef>, PortError> {

@@ -126,6 +126,13 @@ impl Before {
         Ok(Self { saved })
     }
 
+    /// Keeps it under another ref, which stays when the run is over. Gives the ref's name if there is something to keep.
+    pub fn keep_as(&self, repo: &Repo, name: String) -> Result<Option<String>, SalvageError> {
+        let Some(saved) = &self.saved else { return Ok(None) };
+        refs::update(repo, &name, &["-m", "mala: uncommitted work", &name, saved.commit.as_str()])?;
+        Ok(Some(name))
+    }
+
     /// The run is over and nothing of it has to be restored any more.
     pub fn forget(repo: &Repo, run: &RunId) -> Result<(), SalvageError> {
         let name = run_ref(repo, run);
