@@ -21,7 +21,10 @@ pub(super) fn rescue(scope: &Scope, store: &mut Store) -> Result<(), CliError> {
         return Ok(());
     }
     let repo = Repo::new(scope.clone());
-    let dirty: Vec<RepoPath> = salvage::dirty(&repo).map_err(CliError::failed)?.into_iter().collect();
+    let mut dirty = salvage::dirty(&repo).map_err(CliError::failed)?;
+    // What cannot be read is named when the attempt is ended.
+    salvage::unreadable(&repo, &dirty).iter().for_each(|left| _ = dirty.remove(&left.path));
+    let dirty: Vec<RepoPath> = dirty.into_iter().collect();
     let keys: Vec<Key> = dirty.iter().map(|path| repo.key(path)).collect();
     for Attempt { id, issue, number, agent, started_at, .. } in stranded {
         let owned = store.owned_each(&agent, &keys, Some(started_at))?;

@@ -27,6 +27,7 @@ use mala_gate::{Oid, Repo, RepoPath};
 use thiserror::Error;
 
 use self::before::Untouched;
+use self::raw::Taken;
 use crate::git::{Git, GitError};
 
 pub use before::{Before, Uncommitted};
@@ -47,6 +48,8 @@ pub enum SalvageError {
     },
     #[error("cannot change git's index")]
     Index(#[from] CommitError),
+    #[error("cannot read {0}")]
+    LeftOut(LeftOut),
     #[error("git named a commit `{0}`, which is not an object name")]
     Odd(String),
 }
@@ -141,7 +144,7 @@ fn changed_unseen(
 
 /// Saves what the checkout holds at `files` under the ref `name`, as a commit on top of the last one. Gives nothing if
 /// that is what the last commit holds. If `name` exists and holds the same, that is the answer; if it holds something
-/// else, the work goes to `name.2` and so on.
+/// else, the work goes to `name.2` and so on. None of the files may be [`unreadable`].
 pub fn save(
     repo: &Repo,
     name: &str,
@@ -283,7 +286,11 @@ fn tree_of(repo: &Repo, head: Option<&Oid>, files: &BTreeSet<RepoPath>) -> Resul
     match changed_tree(repo, head, &update, &nul_ended(files)) {
         // A filter that fails, for example. What is there counts more than how git would store it.
         Err(SalvageError::Git(GitError::Failed { .. })) => {
-            tree_with(repo, head, &raw::take(repo, head, files)?.changes)
+            let Taken { changes, left_out, .. } = raw::take(repo, head, files)?;
+            match left_out.into_iter().next() {
+                Some(left_out) => Err(SalvageError::LeftOut(left_out)),
+                None => tree_with(repo, head, &changes),
+            }
         }
         tree => tree,
     }

@@ -487,4 +487,6 @@ fn one_file_that_cannot_be_read_is_named_and_keeps_nothing_else_from_being_kept(
     let [left] = unreadable(&world.repo, &dirty(&world.repo).unwrap()).try_into().unwrap();
     assert_eq!(left.to_string(), "b (neither a file nor a link)");
     assert_eq!(before.files(&world.repo).unwrap(), paths(&["a"]));
+    let error = save(&world.repo, "refs/mala/x/1", &paths(&["a", "b"]), "").unwrap_err();
+    assert_eq!(error.to_string(), "cannot read b (neither a file nor a link)", "never saved by halves");
 }
