@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::Args;
+use mala_core::issue::Run;
 use mala_gate::evidence::{EvidenceError, retention};
 use mala_gate::{Repo, commit, snapshot};
 use mala_logs::chain::ChainError;
@@ -15,6 +16,9 @@ use crate::enforce::{self, gits};
 use crate::error::{CliError, Code};
 use crate::ui::plain;
 
+/// Why a run is put away only by force.
+const FOREIGN: &str = "which cannot be judged from here";
+
 /// Put away what dead agents left behind
 ///
 /// Frees locks whose process has ended or whose lease is over, removes dead places in queues and drops events, evidence and
@@ -23,12 +27,13 @@ use crate::ui::plain;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   mala clean --dry-run
-  mala clean")]
+  mala clean
+  mala clean --force")]
 pub(crate) struct CleanArgs {
     /// Only list what would be put away
     #[arg(long, short = 'n')]
     dry_run: bool,
-    /// Also free locks taken on other hosts, whose processes cannot be judged from here
+    /// Also free locks and end runs of other hosts and containers, whose processes cannot be judged from here
     #[arg(long)]
     force: bool,
 }
@@ -47,6 +52,10 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     let needed_since = store.working_since()?.map_or(keep_since, |since| since.min(keep_since));
     let put_away = if args.dry_run { retention::old } else { retention::forget };
     let evidence = put_away(&scope, needed_since).map_err(unreadable)?;
+    let foreign = store.foreign_runs()?;
+    if args.force && !args.dry_run {
+        foreign.iter().try_for_each(|run| store.end_run(&run.id, &json!({ "by": "mala clean --force" })))?;
+    }
     let mut git_locks = Vec::new();
     if !args.dry_run {
         // Locks of killed gits of agents, spare folders of killed supervisors, drafts of killed commits, and snapshots of
@@ -57,8 +66,11 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
         commit::sweep(&repo, &ProcessTable)?;
         snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     }
+    let (ended, kept) = if args.force { (foreign, Vec::new()) } else { (Vec::new(), foreign) };
+    let mut all = leftovers_json(&leftovers);
+    all.extend(ended.iter().map(|run| json!({ "kind": "run", "id": run.id, "cause": FOREIGN })));
     let body = json!({
-        "done": !args.dry_run, "leftovers": leftovers_json(&leftovers),
+        "done": !args.dry_run, "leftovers": all,
         "evidence": texts(&evidence), "git_locks": texts(&git_locks),
     });
     context.ui.answer(&body, |out| {
@@ -68,12 +80,19 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
         lines.extend(
             git_locks.iter().map(|path| format!("`{}` of a git that was killed", plain(path.display()))),
         );
+        lines.extend(ended.iter().map(run_line));
         match lines.as_slice() {
             [] => writeln!(out, "nothing to put away"),
             lines => lines.iter().try_for_each(|line| writeln!(out, "{verb}: {line}")),
-        }
+        }?;
+        let hint = "if it runs no more: mala clean --force";
+        kept.iter().try_for_each(|run| writeln!(out, "left alone: {} ({hint})", run_line(run)))
     })?;
     Ok(Code::SUCCESS)
+}
+
+fn run_line(run: &Run) -> String {
+    format!("run {} of {}, {FOREIGN}", run.id, plain(&run.owner))
 }
 
 fn texts(paths: &[PathBuf]) -> Vec<Cow<'_, str>> {

@@ -20,7 +20,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mala_config::{Settings, user_file};
-use mala_core::{IssueId, Scope};
+use mala_core::ports::Liveness;
+use mala_core::{IssueId, Life, Scope};
 use mala_engine::{Engine, EngineError, Keeping, Options, Plan, Ports, Reporter, Summary};
 use mala_gate::Repo;
 use mala_issues::IssueError;
@@ -177,6 +178,10 @@ impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         use mala_engine::ports::BeginError;
         match &error {
+            EngineError::Begin(BeginError::Busy { owner, .. }) if ProcessTable.of(owner) == Life::Unknown => {
+                Self::refused(error)
+                    .hint("whether it still runs cannot be told from here; if it does not: mala clean --force")
+            }
             EngineError::Begin(BeginError::Busy { .. }) => {
                 Self::refused(error).hint("watch it: mala status --watch; or work in another worktree")
             }

@@ -51,6 +51,15 @@ impl Store {
         })
     }
 
+    /// Runs of this checkout that have not ended, as far as anybody knows, and whose process cannot be judged from here.
+    pub fn foreign_runs(&mut self) -> Result<Vec<Run>> {
+        self.read(|view| {
+            let mut runs = view.runs_where("r.scope = ?1 AND r.ended_at IS NULL", params![view.scope])?;
+            runs.retain(|run| view.life(&run.owner) == Life::Unknown);
+            Ok(runs)
+        })
+    }
+
     /// Claims an issue for an agent: of all who try, one gets it.
     pub fn claim(&mut self, new: &NewAttempt) -> Result<Attempt> {
         self.write(|change| change.claim(new))
