@@ -59,6 +59,11 @@ impl From<u8> for Code {
     }
 }
 
+/// A program that somebody named cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct NotStarted(String);
+
 #[derive(Debug)]
 pub(crate) struct CliError {
     pub(crate) kind: Kind,
@@ -94,7 +99,7 @@ impl CliError {
             io::ErrorKind::NotFound => "it is not in PATH".to_owned(),
             _ => why.to_string(),
         };
-        Self::usage(format!("cannot start `{}`: {why}", plain(program.display())))
+        Self::usage(NotStarted(format!("cannot start `{}`: {why}", plain(program.display()))))
     }
 
     #[must_use]

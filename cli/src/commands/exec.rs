@@ -1,8 +1,9 @@
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -23,7 +24,7 @@ use crate::claim;
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
 use crate::enforce::{self, Ignored, Looking, Lost, Refused, StoreGuard, TurnRules, Turns, index_file, jail};
-use crate::error::{CliError, Code, REFUSED};
+use crate::error::{CliError, Code, NotStarted, REFUSED};
 use crate::ui::{RED, Ui, YELLOW, plain};
 
 /// How often open files are compared with locks.
@@ -64,12 +65,32 @@ pub(crate) struct ExecArgs {
     /// Leave the locks to their owner when the command ends
     #[arg(long, requires = "owner_pid", hide = true)]
     keep_locks: bool,
+    /// Where to write what kept mala itself from running the command
+    #[arg(long, value_name = "FILE", hide = true)]
+    failure_file: Option<PathBuf>,
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
 pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliError> {
+    let outcome = exec(args, context);
+    if let (Err(error), Some(file)) = (&outcome, &args.failure_file) {
+        tell_failure(error, file);
+    }
+    outcome
+}
+
+/// A run must not take mala's own failure for one of its agents. That a program cannot be started is the profile's fault.
+fn tell_failure(error: &CliError, file: &Path) {
+    if !error.source.is::<NotStarted>() {
+        let _ = file.parent().map(fs::create_dir_all);
+        // Without it, it counts as the agent's.
+        let _ = fs::write(file, error.messages().join(": "));
+    }
+}
+
+fn exec(args: &ExecArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let mut settings = context.settings(&scope, Vec::new())?;
     let kernel = enforce::kernel(&scope);

@@ -52,15 +52,28 @@ impl ExecLauncher {
         command.args(["--owner-pid", &std::process::id().to_string(), "--keep-locks"]);
         command
     }
+
+    fn failure_file(&self, attempt: &Attempt) -> PathBuf {
+        self.scope.state_dir().join("failures").join(&attempt.id)
+    }
 }
 
 impl Launcher for ExecLauncher {
     fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Result<Command, PortError> {
         let mut command = self.exec(&attempt.agent);
         command.args(["--issue", attempt.issue.as_str(), "--run", attempt.run.as_str()]);
+        command.arg("--failure-file").arg(self.failure_file(attempt));
         command.arg("--").args(&spec.command).envs(&spec.env).env(ATTEMPT, mark(attempt));
         command.envs(self.trace.parent(&attempt.issue).map(|parent| (TRACEPARENT, parent)));
         Ok(command)
+    }
+
+    fn own_failure(&self, attempt: &Attempt) -> Option<String> {
+        let file = self.failure_file(attempt);
+        let why = fs::read_to_string(&file).ok()?;
+        // The next process of the attempt may be luckier.
+        let _ = fs::remove_file(file);
+        Some(why)
     }
 
     fn keeps_trees(&self) -> bool {

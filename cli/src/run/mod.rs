@@ -24,6 +24,7 @@ use mala_core::ports::Liveness;
 use mala_core::{IssueId, Life, Scope};
 use mala_engine::{Engine, EngineError, Keeping, Options, Plan, Ports, Reporter, Summary};
 use mala_gate::Repo;
+use mala_gate::git::Unfit;
 use mala_issues::IssueError;
 use mala_store::process::{self, ProcessTable};
 
@@ -179,11 +180,16 @@ impl From<EngineError> for CliError {
         use mala_engine::ports::BeginError;
         match &error {
             EngineError::Begin(BeginError::Busy { owner, .. }) if ProcessTable.of(owner) == Life::Unknown => {
-                Self::refused(error)
-                    .hint("whether it still runs cannot be told from here; if it does not: mala clean --force")
+                Self::refused(error).hint(
+                    "whether it still runs cannot be told from here; if it does not: mala clean --force",
+                )
             }
             EngineError::Begin(BeginError::Busy { .. }) => {
                 Self::refused(error).hint("watch it: mala status --watch; or work in another worktree")
+            }
+            EngineError::Unfit(Unfit { hint, .. }) => {
+                let hint = *hint;
+                Self::refused(error).hint(hint)
             }
             EngineError::SelfTest(_) => Self::refused(error).hint("see what protects you: mala doctor"),
             EngineError::NoProfile { .. } => Self::usage(error),
@@ -198,6 +204,7 @@ impl From<EngineError> for CliError {
             EngineError::Source(_) => Self::usage(error).hint("see what was found: mala doctor"),
             EngineError::Begin(BeginError::Port(_))
             | EngineError::Before(_)
+            | EngineError::Checkout(_)
             | EngineError::Port { .. }
             | EngineError::Runtime(_) => {
                 Self::failed(error).hint("the next `mala run` makes good what is left")

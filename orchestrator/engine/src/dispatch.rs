@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clerk::{Claimed, Clerk, Fingerprint, Handed};
+use crate::engine::check_checkout;
 use crate::error::EngineError;
 use crate::event::{Event, Reporter};
 use crate::options::Options;
@@ -191,7 +192,10 @@ impl Dispatcher {
         let is_asked_for = self.options.issues.contains(&id) && !self.begun.contains(&id);
         let issue = id.clone();
         self.background(
-            move || clerk.claim(&run, &issue, &profile.name, is_asked_for),
+            move || {
+                check_checkout(&clerk)?;
+                clerk.claim(&run, &issue, &profile.name, is_asked_for)
+            },
             |claimed| News::Claimed(id, claimed),
         );
     }
@@ -382,6 +386,7 @@ impl Dispatcher {
     }
 
     async fn summary(&mut self) -> Summary {
+        self.forget_closed().await;
         self.note_what_is_left();
         let costs: Vec<f64> = self.attempts.iter().filter_map(|attempt| attempt.cost).collect();
         let (ledger, since) = (self.clerk.ledger.clone(), self.started_at);
@@ -403,6 +408,16 @@ impl Dispatcher {
             attempts: std::mem::take(&mut self.attempts),
             contention: contention.ok().and_then(Result::ok).unwrap_or_default(),
         }
+    }
+
+    /// What somebody else has finished meanwhile is not left.
+    async fn forget_closed(&mut self) {
+        let (source, ids) = (self.clerk.source.clone(), self.left.keys().cloned().collect::<Vec<_>>());
+        let is_closed = move |id: &IssueId| source.show(id).is_ok_and(|issue| issue.is_closed());
+        let look = move || ids.into_iter().filter(is_closed).collect::<Vec<_>>();
+        // Without an answer they count as left.
+        let closed = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+        closed.iter().for_each(|id| drop(self.left.remove(id)));
     }
 
     fn note_what_is_left(&mut self) {

@@ -65,6 +65,7 @@ impl Engine {
         let Self { clerk, options } = self;
         check_profiles(&options)?;
         check_issues(&clerk, &options)?;
+        check_checkout(&clerk)?;
         clerk.launcher.self_test().map_err(EngineError::SelfTest)?;
         let run = clerk.ledger.begin_run(&describe(&options))?;
         let port = |what| move |source| EngineError::Port { what, source };
@@ -136,6 +137,11 @@ pub(crate) fn check_issues(clerk: &Clerk, options: &Options) -> Result<(), Engin
         }
     }
     Ok(())
+}
+
+/// Without a branch, or in the middle of a merge, every agent would fail.
+pub(crate) fn check_checkout(clerk: &Clerk) -> Result<(), EngineError> {
+    clerk.repo.unfit().map_err(EngineError::Checkout)?.map_or(Ok(()), |unfit| Err(EngineError::Unfit(unfit)))
 }
 
 /// The profile that issues get unless a label says otherwise must be there, with its program.

@@ -3,6 +3,8 @@
 use std::io;
 
 use mala_core::IssueId;
+use mala_gate::GitError;
+use mala_gate::git::Unfit;
 use mala_issues::IssueError;
 use thiserror::Error;
 
@@ -25,6 +27,10 @@ pub enum EngineError {
     Epic { id: IssueId },
     #[error("`{id}` is closed: there is nothing left to do for it")]
     Closed { id: IssueId },
+    #[error("no agent can commit in this checkout: {}", .0.why)]
+    Unfit(Unfit),
+    #[error("cannot look at the checkout")]
+    Checkout(#[source] GitError),
     #[error("cannot keep what is uncommitted in the checkout")]
     Before(#[source] SalvageError),
     #[error("cannot {what}")]

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::caution::{cautions, missing_hooks};
 use crate::dispatch::find;
-use crate::engine::{Engine, check_issues, check_profiles};
+use crate::engine::{Engine, check_checkout, check_issues, check_profiles};
 use crate::error::EngineError;
 use crate::ports::{Abandoned, Attempt, Held, PortError};
 use crate::queue::{Candidate, Queue, collisions};
@@ -61,6 +61,7 @@ impl Engine {
         let (clerk, options) = self.parts();
         check_profiles(options)?;
         check_issues(clerk, options)?;
+        check_checkout(clerk)?;
         let limit = options.max_issues.unwrap_or(MOST);
         let mut queue = Queue::new(&options.issues);
         let found = find(clerk, &options.issues, limit)?;

@@ -247,6 +247,9 @@ pub trait Launcher: Send + Sync {
     /// The command that runs `spec` for this attempt, under enforcement. It ends when this process does.
     fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Result<Command, PortError>;
 
+    /// What kept the command of this attempt from running the agent, if something did. It is told once.
+    fn own_failure(&self, attempt: &Attempt) -> Option<String>;
+
     /// True if all that an agent has started ends with the command, however that ends. Else it is at least in one process
     /// group.
     fn keeps_trees(&self) -> bool;

@@ -6,6 +6,7 @@ mod history;
 mod inner;
 mod program;
 mod status;
+mod unfit;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,6 +22,7 @@ pub use self::content::Content;
 pub use self::history::{Commit, FileChange, TreeEntry};
 pub use self::program::{command, program, settings_from};
 pub use self::status::{Change, Entry, Kind, State, Status};
+pub use self::unfit::Unfit;
 
 pub(crate) use self::call::{Call, nul_parts, nul_separated};
 use crate::RepoPath;

@@ -10,6 +10,7 @@ mod endings;
 mod git_locks;
 mod kills;
 mod limits;
+mod obstacles;
 mod parking;
 mod questions;
 mod recovery;

@@ -88,6 +88,9 @@ impl Dispatcher {
         if let Some(session) = &ended.report.session {
             job.session_id = Some(session.clone());
         }
+        if let Some(why) = self.clerk.launcher.own_failure(&job.attempt) {
+            return self.stop_starting(id, &why);
+        }
         let said = ended.report.message.clone().filter(|text| !text.trim().is_empty());
         job.is_torn = ended.is_torn();
         job.failure = failure(&ended);

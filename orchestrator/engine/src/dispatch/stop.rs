@@ -99,6 +99,16 @@ impl Dispatcher {
         }
     }
 
+    /// No agent can be started, through no fault of theirs. Nothing new begins, and whoever is at work may finish.
+    pub(super) fn stop_starting(&mut self, id: &IssueId, why: &str) {
+        let reason = format!("agents cannot be started: {why}");
+        if self.stopping == Stopping::No {
+            self.stopping = Stopping::Drain(reason.clone());
+            self.tell(&Event::Stopping { how: reason.clone() });
+        }
+        self.hand_over(id, &reason, Cause::Stopped);
+    }
+
     fn drain(&mut self, reason: &str, how: &str) {
         self.stopping = Stopping::Drain(reason.to_owned());
         self.tell(&Event::Stopping { how: how.to_owned() });
