@@ -19,6 +19,7 @@ mod mcp;
 mod ownership;
 mod refusal;
 mod run;
+mod state_folders;
 mod typed;
 mod ui;
 

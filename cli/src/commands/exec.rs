@@ -25,6 +25,7 @@ use crate::context::{Context, open};
 use crate::desk::{self, Desk};
 use crate::enforce::{self, Ignored, Looking, Lost, Refused, StoreGuard, TurnRules, Turns, index_file, jail};
 use crate::error::{CliError, Code, NotStarted, REFUSED};
+use crate::state_folders;
 use crate::ui::{RED, Ui, YELLOW, plain};
 
 /// How often open files are compared with locks.
@@ -109,7 +110,7 @@ fn exec(args: &ExecArgs, context: &Context) -> Result<Code, CliError> {
     #[cfg(target_os = "linux")]
     enforce::freeze_git()?;
     let ignored = Arc::new(Ignored::in_checkout(&scope));
-    let looking = kernel.is_ok().then(|| Looking::start(&ignored, index_file(&scope)));
+    let looking = kernel.is_ok().then(|| Looking::start(&ignored, index_file(&scope))).transpose()?;
     let owner =
         args.owner_pid.map(|pid| Process::find(pid).ok_or(StoreError::NoProcess { pid })).transpose()?;
     let party = Party {
@@ -120,6 +121,7 @@ fn exec(args: &ExecArgs, context: &Context) -> Result<Code, CliError> {
         run: args.run.clone(),
     };
     let mut store = open(&scope)?;
+    state_folders::check(&scope)?;
     join(&mut store, &party)?;
     claim::note(&mut store, &scope, &party)?;
     if args.strict {

@@ -57,3 +57,24 @@ fn the_environment_can_name_the_agent_and_the_argument_wins() {
     assert!(acquire(&["lock", "acquire", "b", "--agent", "from-arg"]).success());
     assert_eq!(held(&world), [pair("a", "from-env"), pair("b", "from-arg")]);
 }
+
+/// Root may write everywhere, so for root there is nothing to see.
+#[test]
+fn a_folder_of_malas_that_is_not_ours_is_named_with_what_to_type() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    world.git(&["commit", "-q", "--allow-empty", "-m", "start"]);
+    let mut exec = mala(&world, ["exec", "--agent", "ann", "--", "true"]);
+    let desk = world.state_dir().join("desk");
+    std::fs::create_dir_all(&desk).unwrap();
+    std::fs::set_permissions(&desk, std::fs::Permissions::from_mode(0o555)).unwrap();
+    if std::fs::write(desk.join("probe"), "").is_ok() {
+        return;
+    }
+    let exec: Answer = exec.output().unwrap().into();
+    let doctor: Answer = mala(&world, ["doctor"]).output().unwrap().into();
+    for (code, text) in [(exec.code, exec.err), (doctor.code, doctor.out)] {
+        assert_ne!(code, 0, "{text}");
+        assert!(text.contains("mala/desk`") && text.contains("chmod -R u+rwX"), "{text}");
+    }
+}

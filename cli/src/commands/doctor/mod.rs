@@ -24,6 +24,7 @@ use crate::context::Context;
 use crate::desk;
 use crate::enforce;
 use crate::error::{CliError, Code, REFUSED, whose};
+use crate::state_folders;
 use crate::ui::{GREEN, RED, YELLOW};
 
 /// Check what works here, and say how to mend what does not
@@ -154,7 +155,10 @@ fn check_store(scope: &Scope) -> Check {
         let locks = if locks == 1 { "1 lock".to_owned() } else { format!("{locks} locks") };
         let sound = format!("{path}: sound, schema {SCHEMA_VERSION}, {locks} held");
         Ok::<_, mala_store::StoreError>(match store.is_read_only() {
-            false => Check::ok("store", sound),
+            false => match state_folders::check(scope) {
+                Ok(()) => Check::ok("store", sound),
+                Err(error) => Check::fail("store", error),
+            },
             true => Check {
                 name: "store",
                 status: Verdict::Warn,
