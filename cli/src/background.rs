@@ -140,9 +140,12 @@ pub(crate) struct Background {
 impl Background {
     pub(crate) fn start(tasks: Vec<Task>, ui: &Ui) -> Self {
         let (stop, stopped) = mpsc::channel();
-        let ui = ui.clone();
-        let thread = thread::spawn(move || work_off(tasks, &stopped, &ui));
-        Self { stop: Some(stop), thread: Some(thread) }
+        let inner = ui.clone();
+        let thread = thread::Builder::new().spawn(move || work_off(tasks, &stopped, &inner));
+        if let Err(error) = &thread {
+            ui.warning(&format!("nothing is tidied up meanwhile: cannot start a thread: {error}"));
+        }
+        Self { stop: Some(stop), thread: thread.ok() }
     }
 }
 

@@ -1,13 +1,17 @@
 //! The way in: what a run is made of, and its beginning and end.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use mala_agents::start::Profile;
 use mala_core::Timestamp;
 use mala_gate::Repo;
 use mala_issues::IssueSource;
 use serde_json::json;
+use tokio::runtime::Runtime;
 
 use crate::caution;
 use crate::clerk::Clerk;
@@ -82,10 +86,7 @@ impl Engine {
             reporter.report(now, &Event::Warning { text });
         }
         let is_for_all = options.issues.is_empty();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(EngineError::Runtime)?;
+        let runtime = runtime().map_err(EngineError::Runtime)?;
         let dispatcher = Dispatcher::new(clerk.clone(), options, run.clone(), reporter);
         let (mut summary, mut reporter, is_left_open) = runtime.block_on(dispatcher.run())?;
         // Whoever still waits for a blocking call does not keep the run from ending.
@@ -107,6 +108,14 @@ impl Engine {
     pub(crate) fn parts(&self) -> (&Clerk, &Options) {
         (&self.clerk, &self.options)
     }
+}
+
+/// Blocking work needs one thread at least, or tokio panics. So one is tried, and the first that does such work stays: more are
+/// waited for.
+fn runtime() -> io::Result<Runtime> {
+    let tried = thread::Builder::new().spawn(|| ())?;
+    tried.join().map_err(|_panic| io::Error::other("a thread could not be used"))?;
+    tokio::runtime::Builder::new_current_thread().enable_all().thread_keep_alive(Duration::MAX).build()
 }
 
 /// What the ledger keeps about how a run was started.

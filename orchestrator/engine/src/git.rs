@@ -110,15 +110,19 @@ impl<'a> Git<'a> {
             command.stdin(turn.try_clone().map_err(GitError::Start)?);
         }
         let mut child = command.spawn().map_err(GitError::Start)?;
-        let stdin = child.stdin.take();
+        let mut stdin = child.stdin.take();
         let output = thread::scope(|scope| {
+            let write = || {
+                // If git stops reading early, its exit status says why.
+                stdin.take().map(|mut stdin| stdin.write_all(input).ok())
+            };
             // Beside the reading, or both sides could wait for room in a full pipe.
-            scope.spawn(move || {
-                if let Some(mut stdin) = stdin {
-                    // If git stops reading early, its exit status says why.
-                    stdin.write_all(input).ok();
-                }
-            });
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, write) {
+                // Before its input ends: it must not take nothing for all.
+                child.kill()?;
+                child.wait()?;
+                return Err(error);
+            }
             child.wait_with_output()
         })
         .map_err(GitError::Start)?;

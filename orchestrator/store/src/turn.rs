@@ -56,9 +56,10 @@ impl TurnFile {
         // is given back by closing that, and nothing else is.
         let file = open(&self.path).map_err(failed)?;
         let (granted, wait) = mpsc::sync_channel(0);
-        thread::spawn(move || {
+        let waiting = thread::Builder::new().spawn(move || {
             let _ = granted.send(file.lock().map(|()| file));
         });
+        waiting.map_err(failed)?;
         match wait.recv_timeout(self.patience) {
             Ok(outcome) => outcome.map(Turn::Waited).map_err(failed),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {

@@ -173,16 +173,22 @@ impl Call {
     /// Runs it, whatever comes of it.
     pub(crate) fn finish(mut self) -> Result<Output, GitError> {
         let mut child = self.spawn(if self.input.is_empty() { Stdio::null() } else { Stdio::piped() })?;
-        let stdin = child.stdin.take();
-        let input = self.input;
+        let Some(stdin) = child.stdin.take() else {
+            return child.wait_with_output().map_err(|source| GitError::Start { source });
+        };
+        let (mut stdin, input) = (Some(stdin), self.input);
         thread::scope(|scope| {
+            let write = || {
+                // If git stops reading early, its exit status says why.
+                stdin.take().map(|mut stdin| stdin.write_all(&input).ok())
+            };
             // Beside the reading, or both sides could wait for room in a full pipe.
-            scope.spawn(move || {
-                if let Some(mut stdin) = stdin {
-                    // If git stops reading early, its exit status says why.
-                    stdin.write_all(&input).ok();
-                }
-            });
+            if let Err(error) = thread::Builder::new().spawn_scoped(scope, write) {
+                // Before its input ends: it must not take nothing for all.
+                child.kill()?;
+                child.wait()?;
+                return Err(error);
+            }
             child.wait_with_output()
         })
         .map_err(|source| GitError::Start { source })

@@ -72,14 +72,18 @@ impl Repo {
     /// Everything that differs. Never takes git's index lock.
     pub fn status(&self) -> Result<Status, GitError> {
         thread::scope(|scope| {
-            let more = scope.spawn(|| self.not_looked_at());
+            // Without a thread to spare, one after the other.
+            let more = thread::Builder::new().spawn_scoped(scope, || self.not_looked_at()).ok();
             let output = self
                 .git("status")
                 .args(["--porcelain=v2", "-z", "--branch", "--untracked-files=all"])
                 .args(["--ignored=no", "--no-renames", "--ignore-submodules=dirty", "--no-ahead-behind"])
                 .output()?;
             let mut status = parse(&output)?;
-            let more = more.join().expect("reading a list does not panic")?;
+            let more = match more {
+                Some(more) => more.join().expect("reading a list does not panic")?,
+                None => self.not_looked_at()?,
+            };
             let is_known = |entry: &Entry| {
                 entry.kind == Kind::Submodule && status.paths().any(|path| *path == entry.path)
             };

@@ -166,7 +166,8 @@ impl Judge<'_> {
         thread::scope(|scope| {
             let is_needed = outcome.is_none() && !self.rules.required.is_empty();
             let log = self.records.log;
-            let verifying = is_needed.then(|| scope.spawn(|| log.verify()));
+            let spawn = || thread::Builder::new().spawn_scoped(scope, || log.verify()).ok();
+            let verifying = is_needed.then(spawn).flatten();
             let verified = || match verifying {
                 Some(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
                 None => log.verify(),

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ pub(crate) struct Looking {
 impl Looking {
     /// Git is asked at once, and answers while others are at work. From the end on, what `index` tracks now is never
     /// ignored: agents can take files out of git's own index.
-    pub(crate) fn start(ignored: &Arc<Ignored>, index: PathBuf) -> Self {
+    pub(crate) fn start(ignored: &Arc<Ignored>, index: PathBuf) -> io::Result<Self> {
         let likely = ignored.likely_folders();
         if let Ok(mut answers) = ignored.answers.lock()
             && !likely.is_empty()
@@ -37,12 +38,12 @@ impl Looking {
             let _ = answers.rules.with_git(ignored, |git| git.send(first(&likely)));
         }
         let (asked, folders) = (Arc::clone(ignored), likely.clone());
-        let are_untracked = thread::spawn(move || {
+        let are_untracked = thread::Builder::new().spawn(move || {
             #[cfg(target_os = "linux")]
             asked.tracked.get_or_init(|| Frozen::copy(&index));
             index::are_untracked(&index, &folders).unwrap_or_else(|_| vec![false; folders.len()])
-        });
-        Self { ignored: Arc::clone(ignored), likely, are_untracked }
+        })?;
+        Ok(Self { ignored: Arc::clone(ignored), likely, are_untracked })
     }
 
     /// Those of the folders that git ignores with all that is in them.
