@@ -576,7 +576,7 @@ fn an_agent_does_not_conclude_what_a_person_has_begun() {
     let answer = agent(&world, "ann", "bd-1", commit);
     assert_eq!(answer.code, 1, "{answer:?}");
     assert!(
-        answer.err.contains("a merge is in progress") && answer.err.contains("lock acquire ."),
+        answer.err.contains("a merge is not finished") && answer.err.contains("lock acquire ."),
         "{answer:?}"
     );
     assert!(world.root().join(".git/MERGE_HEAD").exists(), "it goes on");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::git::Unfit;
 use crate::{GitError, Oid, OwnershipError, RepoPath};
 
 /// A file that the agent may not commit.
@@ -30,8 +31,8 @@ pub enum CommitError {
     Submodule(RepoPath),
     #[error("`{0}` has merge conflicts: resolve them and `git add` it first")]
     Conflicts(RepoPath),
-    #[error("a {0} is in progress in this checkout: finish or abort it first (`git status` says how)")]
-    InProgress(&'static str),
+    #[error("{} in this checkout; {}", .0.why, .0.hint)]
+    InProgress(Unfit),
     #[error("the hook `{name}` refused the commit ({status}){}", said(.output))]
     Hook { name: &'static str, status: String, output: String },
     #[error("the hook `{hook}` added files to the commit that are not yours: {}", not_yours(.files))]

@@ -29,7 +29,7 @@ pub use self::error::{CommitError, NotYours};
 pub use self::hook::{GitHooks, HookCall, HookEnd, HookRunner};
 pub use self::index::change_index;
 pub use self::message::is_signed_by;
-pub use self::select::{Selection, unfinished};
+pub use self::select::Selection;
 pub use self::sweep::{Swept, sweep};
 pub use self::undo::undo;
 

@@ -4,7 +4,7 @@ use mala_core::{AgentId, Fence};
 
 use super::error::{CommitError, NotYours};
 use crate::evidence::{Standing, standing};
-use crate::git::{Entry, GitError, Kind, State};
+use crate::git::{Entry, Kind, State};
 use crate::{Ownership, OwnershipError, Repo, RepoPath};
 
 /// Which files to commit.
@@ -16,24 +16,9 @@ pub enum Selection {
     Owned,
 }
 
-/// What git leaves behind in the middle of something, and what it is called.
-const UNFINISHED: &[(&str, &str)] = &[
-    ("MERGE_HEAD", "merge"),
-    ("CHERRY_PICK_HEAD", "cherry-pick"),
-    ("REVERT_HEAD", "revert"),
-    ("rebase-merge", "rebase"),
-    ("rebase-apply", "rebase"),
-];
-
-/// A merge, or the like, that somebody has begun in this checkout: the next commit concludes it.
-pub fn unfinished(repo: &Repo) -> Result<Option<&'static str>, GitError> {
-    let git_dir = repo.git_dir()?;
-    Ok(UNFINISHED.iter().find(|(sign, _)| git_dir.join(sign).exists()).map(|(_, what)| *what))
-}
-
 /// A commit in the middle of a merge would have to take everybody's files.
 pub(super) fn refuse_unfinished(repo: &Repo) -> Result<(), CommitError> {
-    unfinished(repo)?.map_or(Ok(()), |what| Err(CommitError::InProgress(what)))
+    repo.unfinished()?.map_or(Ok(()), |unfit| Err(CommitError::InProgress(unfit)))
 }
 
 /// The files to commit, all of them the agent's own.

@@ -70,10 +70,17 @@ const DETACHED: Unfit = Unfit {
 impl Repo {
     /// What keeps agents from committing in this checkout, if something does.
     pub fn unfit(&self) -> Result<Option<Unfit>, GitError> {
-        let git_dir = self.git_dir()?;
-        if let Some((_, unfit)) = UNFINISHED.iter().find(|(sign, _)| git_dir.join(sign).exists()) {
-            return Ok(Some(*unfit));
+        let unfinished = self.unfinished()?;
+        if unfinished.is_some() {
+            return Ok(unfinished);
         }
         Ok(matches!(self.head()?, Head::Detached { .. }).then_some(DETACHED))
+    }
+
+    /// A merge, or the like, that somebody has begun here: the next commit would be part of it.
+    pub fn unfinished(&self) -> Result<Option<Unfit>, GitError> {
+        let git_dir = self.git_dir()?;
+        let found = UNFINISHED.iter().find(|(sign, _)| git_dir.join(sign).exists());
+        Ok(found.map(|(_, unfit)| *unfit))
     }
 }

@@ -2,7 +2,8 @@ use std::env;
 use std::path::PathBuf;
 
 use clap::Args;
-use mala_gate::{Repo, commit, hooks};
+use mala_gate::git::Unfit;
+use mala_gate::{Repo, hooks};
 use serde_json::json;
 
 use super::{Judged, Opened};
@@ -46,10 +47,10 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
     let index = args.index.as_ref().map(|index| context.cwd.join(index));
     let repo = Repo::new(scope);
     if let Some(agent) = &subject.agent
-        && let Some(what) = commit::unfinished(&repo)?
+        && let Some(unfit) = repo.unfinished()?
         && !store.holds_everything(agent)?
     {
-        return Err(not_its_own(what));
+        return Err(not_its_own(unfit));
     }
     let offending =
         hooks::pre_commit(&repo, &StoreOwnership::new(*store), subject.agent.as_ref(), index.as_deref())?;
@@ -76,8 +77,8 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
 }
 
 /// The commit would conclude what somebody else has begun, with all that belongs to it.
-fn not_its_own(what: &str) -> CliError {
-    CliError::refused(format!("a {what} is in progress in this checkout, and this commit would conclude it"))
+fn not_its_own(Unfit { why, .. }: Unfit) -> CliError {
+    CliError::refused(format!("{why} in this checkout, and this commit would be part of it"))
         .hint("leave it to whoever began it, and commit when it is over (`git status` shows it)")
         .hint("if it is yours, take the whole checkout first: mala lock acquire .")
 }

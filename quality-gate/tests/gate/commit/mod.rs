@@ -242,7 +242,7 @@ fn in_the_middle_of_a_merge_nothing_is_committed() {
     assert!(!w.try_git(&["merge", "-q", "other"]).status.success());
     w.write("a.txt", "x\n");
     let error = refused(&w, &Locks::new(&[("A", "a.txt")]), Selection::Owned);
-    assert!(error.starts_with("a merge is in progress in this checkout"), "{error}");
+    assert!(error.starts_with("a merge is not finished in this checkout"), "{error}");
     // Conflicts without a merge, as a failed `git stash pop` leaves them.
     w.remove(".git/MERGE_HEAD");
     let error = refused(&w, &Locks::new(&[("A", "b.txt")]), Selection::Owned);
