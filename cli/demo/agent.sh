@@ -6,7 +6,7 @@ issue=$(printf '%s\n' "$prompt" | sed -n '1s/^You work on the issue \([^ ]*\) .*
 was_sent_back() { printf '%s\n' "$prompt" | grep -q 'is not accepted yet'; }
 
 # The command that gets saved work back, out of the notes of an earlier attempt.
-saved_ref() { printf '%s\n' "$prompt" | sed -n 's/.*git show --format= --binary \(refs[^ ]*\) .*/\1/p' | tail -n 1; }
+way_back() { printf '%s\n' "$prompt" | sed -n 's/.*To get it back, at the top of the checkout: //p' | tail -n 1; }
 
 case $issue in
 demo-1)
@@ -38,14 +38,14 @@ demo-4)
     fi
     ;;
 demo-5)
-    ref=$(saved_ref)
-    if [ -z "$ref" ]; then
+    way_back=$(way_back)
+    if [ -z "$way_back" ]; then
         echo '# divide: what about zero?' > src/divide.sh
         echo "I lost my way"
         exit 1
     fi
     echo "The note of the first attempt says where its work is"
-    git show --format= --binary "$ref" | git apply
+    sh -c "$way_back"
     printf '%s\n' 'divide() { [ "$2" -ne 0 ] && echo $(($1 / $2)); }' > src/divide.sh
     mala test -- sh test.sh && mala commit -m "demo-5: divide"
     ;;

@@ -97,9 +97,6 @@ pub fn wait_for_end_until(owner: &Owner, stop: BorrowedFd<'_>) -> bool {
     crate::wake::sleep_until_end_of(owner, Some(stop)) == crate::wake::Asker::Waits
 }
 
-/// Stands for a boot id that could not be read.
-const UNKNOWN_BOOT: &str = "unknown-boot";
-
 struct Machine {
     host: String,
     boot_id: String,
@@ -121,16 +118,6 @@ fn host_name() -> String {
     }
 }
 
-/// True if only the host's name has changed: since the same start of the machine, in the same process namespace.
-fn is_renamed(owner: &Owner, machine: &Machine) -> bool {
-    machine.boot_id != UNKNOWN_BOOT && namespace(&owner.host) == namespace(&machine.host)
-}
-
-/// What [`host_name`] puts behind the name.
-fn namespace(host: &str) -> Option<&str> {
-    host.rsplit_once('/').map(|(_, namespace)| namespace)
-}
-
 /// Judges owners by this machine's process table.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProcessTable;
@@ -138,11 +125,11 @@ pub struct ProcessTable;
 impl Liveness for ProcessTable {
     fn of(&self, owner: &Owner) -> Life {
         let machine = machine();
-        if owner.boot_id != machine.boot_id {
-            return if owner.host == machine.host { Life::Dead } else { Life::Unknown };
-        }
-        if owner.host != machine.host && !is_renamed(owner, machine) {
+        if owner.host != machine.host {
             return Life::Unknown;
+        }
+        if owner.boot_id != machine.boot_id {
+            return Life::Dead;
         }
         match system::find(owner.pid) {
             Some(process) if process.ended || process.start_time != owner.start_time => Life::Dead,
@@ -190,7 +177,7 @@ mod linux {
 
     pub(super) fn boot_id() -> String {
         std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-            .map_or_else(|_| super::UNKNOWN_BOOT.to_owned(), |id| id.trim().to_owned())
+            .map_or_else(|_| "unknown-boot".to_owned(), |id| id.trim().to_owned())
     }
 
     pub(super) fn process_namespace() -> Option<String> {
@@ -237,7 +224,7 @@ mod portable {
         let asked =
             std::process::Command::new("/usr/sbin/sysctl").args(["-n", "kern.bootsessionuuid"]).output();
         asked.map_or_else(
-            |_| super::UNKNOWN_BOOT.to_owned(),
+            |_| "unknown-boot".to_owned(),
             |out| String::from_utf8_lossy(&out.stdout).trim().to_owned(),
         )
     }
@@ -277,19 +264,8 @@ mod tests {
         let me = current();
         assert_eq!(ProcessTable.of(&Owner { start_time: me.start_time + 1, ..me.clone() }), Life::Dead);
         assert_eq!(ProcessTable.of(&Owner { boot_id: "earlier".into(), ..me.clone() }), Life::Dead);
-        let elsewhere = Owner { host: "elsewhere".into(), boot_id: "other".into(), ..me.clone() };
-        assert_eq!(ProcessTable.of(&elsewhere), Life::Unknown);
+        assert_eq!(ProcessTable.of(&Owner { host: "elsewhere".into(), ..me.clone() }), Life::Unknown);
         assert_eq!(ProcessTable.of(&Owner { pid: u32::MAX, ..me }), Life::Dead);
-    }
-
-    #[test]
-    fn a_new_host_name_does_not_hide_a_process_but_another_namespace_does() {
-        let me = current();
-        let suffix = namespace(&me.host).map_or_else(String::new, |namespace| format!("/{namespace}"));
-        let renamed = Owner { host: format!("before{suffix}"), ..me.clone() };
-        assert_eq!(ProcessTable.of(&renamed), Life::Alive);
-        assert_eq!(ProcessTable.of(&Owner { pid: u32::MAX, ..renamed }), Life::Dead);
-        assert_eq!(ProcessTable.of(&Owner { host: format!("{}/pid1", me.host), ..me }), Life::Unknown);
     }
 
     #[test]
