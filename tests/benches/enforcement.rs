@@ -65,11 +65,15 @@ fn ratios(bench: &mut Bench) {
     bench.ratio("git commit of one file", 41, "date +%N > one; git add one; git commit -qm one", 1.05);
     let cargo = "cd crate && touch src/main.rs && ${BENCH_CARGO:-cargo} build -q --offline";
     bench.ratio("cargo build of a small crate", 21, cargo, 1.05);
-    let make = format!(
-        "new=$(mktemp -d ignored/XXXXXXXX); python3 -Sc 'import sys\x01for i in range({FILES}): open(f\"{{sys.argv[1]}}/{{i}}\", \"w\").close()' $new"
-    );
     // Into a new folder each time: ext4 does not use the places of deleted files again for a while, and searches for others.
-    bench.ratio("creating 20,000 files in an ignored folder", 7, &make, 1.5);
+    let make = |file: &str| {
+        format!(
+            "new=$(mktemp -d ignored/XXXXXXXX); python3 -Sc 'import sys\x01for i in range({FILES}):\x01 with open(f\"{{sys.argv[1]}}/{{i}}\", \"w\") as file: {file}' $new"
+        )
+    };
+    let small = make("file.write(f\"content of {i}\\n\")");
+    bench.ratio("creating 20,000 small files in an ignored folder", 7, &small, 1.5);
+    bench.ratio("creating 20,000 empty files in an ignored folder", 7, &make("pass"), 1.5);
 }
 
 /// A file that the agent holds, opened for writing again and again.

@@ -23,16 +23,15 @@ use crate::background::{Background, Task};
 use crate::claim;
 use crate::context::{Context, open};
 use crate::desk::{self, Desk};
-use crate::enforce::{self, Ignored, Looking, Lost, Refused, StoreGuard, TurnRules, Turns, index_file, jail};
+use crate::enforce::{
+    self, Ignored, Looking, Lost, Refused, StoreGuard, TurnRules, Turns, gits, index_file, jail,
+};
 use crate::error::{CliError, Code, NotStarted, REFUSED};
 use crate::state_folders;
 use crate::ui::{RED, Ui, YELLOW, plain};
 
 /// How often open files are compared with locks.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// Whether git takes locks that it can do without.
-const OPTIONAL_LOCKS: &str = "GIT_OPTIONAL_LOCKS";
 
 /// Run a command as an agent that cannot write what others hold
 ///
@@ -283,10 +282,7 @@ fn not_started(args: &ExecArgs, error: SandboxError) -> CliError {
 fn command(args: &ExecArgs, context: &Context) -> Command {
     let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]).current_dir(&context.cwd).env_remove("MALA_AGENT");
-    // `git status` writes the index only to be faster the next time, and others have to wait for it or to begin again.
-    if env::var_os(OPTIONAL_LOCKS).is_none() {
-        command.env(OPTIONAL_LOCKS, "0");
-    }
+    command.envs(gits::environment::variables(|name| env::var_os(name)));
     if context.ui.json {
         // Standard output has room for one document.
         command.stdout(io::stderr());

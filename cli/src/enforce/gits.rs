@@ -1,5 +1,6 @@
 //! The gits of one agent's tree: what they may do, what they make, and what they leave.
 
+pub(crate) mod environment;
 pub(crate) mod locks;
 mod outdated;
 mod worktree;

@@ -211,3 +211,22 @@ fn a_lock_of_the_dead_is_worth_nothing_while_their_programs_write_on() {
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(read(&world, "free.txt").len(), then.len());
 }
+
+#[test]
+fn git_starts_nothing_in_the_background_that_would_end_half_way_with_its_agent() {
+    let world = world();
+    let commit = "echo more >> free.txt; GIT_TRACE=$HOME/trace \
+                  git -c user.name=x -c user.email=x@y commit -qam more";
+    let starts_more = || {
+        let trace = world.home().join("trace");
+        let text = fs::read_to_string(&trace).unwrap();
+        fs::remove_file(trace).unwrap();
+        assert!(text.contains("git commit"), "{text}");
+        text.contains("maintenance")
+    };
+    let answer = exec(&world, "me", commit);
+    assert_eq!(answer.code, 0, "{answer:?}");
+    assert!(!starts_more());
+    assert!(world.command("sh").args(["-c", commit]).status().unwrap().success());
+    assert!(starts_more(), "without mala");
+}
