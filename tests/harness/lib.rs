@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 pub use ask::{ONLY_THE_DEAD, agent, ask, ask_as, key, party, want, wants};
 pub use mcp::Mcp;
-pub use program::{Program, copy_program, write_script};
+pub use program::{Program, children, copy_program, keeper_of, write_script};
 pub use table::Table;
 pub use terse::Terse;
 pub use waiter::{FOREVER, Waiter};

@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::{Program, World};
+use crate::{Program, World, children};
 
 /// A client and its server. Both die with the value.
 #[derive(Debug)]
@@ -60,13 +60,7 @@ impl Mcp {
 
     /// The server's own process.
     pub fn server_pid(&self) -> u32 {
-        let children = format!("/proc/{0}/task/{0}/children", self.pid());
-        let children = fs::read_to_string(children).expect("the client is running");
-        children
-            .split_whitespace()
-            .next()
-            .and_then(|pid| pid.parse().ok())
-            .expect("it has started its server")
+        *children(self.pid()).first().expect("it has started its server")
     }
 
     pub fn tell(&mut self, message: &Value) {

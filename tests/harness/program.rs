@@ -1,5 +1,6 @@
 //! Helper programs: real processes that can be told things, stopped and killed.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -25,6 +26,22 @@ pub fn write_script(path: &Path, text: &str) {
 pub fn copy_program(from: &Path, to: &Path) {
     let copied = Command::new("cp").args([from, to]).status();
     assert!(copied.is_ok_and(|status| status.success()), "{} can be written", to.display());
+}
+
+/// The processes that `pid` has started, by whichever of its threads.
+pub fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// The process that ends the tree of a `mala exec` when its supervisor is gone.
+pub fn keeper_of(supervisor: u32) -> Option<Pid> {
+    let is_keeper =
+        |pid: &u32| fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"mala-keeper\n");
+    children(supervisor).into_iter().find(is_keeper).map(|pid| Pid::from_raw(pid.cast_signed()))
 }
 
 /// A running program. It dies with the value.

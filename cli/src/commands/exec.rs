@@ -13,7 +13,7 @@ use clap::Args;
 use mala_config::{Settings, Unlocked};
 use mala_core::shell::word;
 use mala_core::{AgentId, IssueId, Owner, RunId, Scope};
-use mala_logs::telemetry::spans;
+use mala_logs::telemetry::spans::{self, Span};
 use mala_sandbox::{Exit, Jail, SandboxError, Unsupported};
 use mala_store::process::{self, Process};
 use mala_store::{Party, Store, StoreError};
@@ -74,23 +74,35 @@ pub(crate) struct ExecArgs {
 }
 
 pub(crate) fn cmd_exec(args: &ExecArgs, context: &Context) -> Result<Code, CliError> {
-    let outcome = exec(args, context);
-    if let (Err(error), Some(file)) = (&outcome, &args.failure_file) {
+    let ended = supervise(args, context);
+    if let (Err(error), Some(file)) = (&ended, &args.failure_file) {
         tell_failure(error, file);
     }
-    outcome
+    conclude(args, context, &ended?)
 }
 
-/// A run must not take mala's own failure for one of its agents. That a program cannot be started is the profile's fault.
+/// A run must not take mala's own failure for one of its agents. That a program cannot be started is the profile's fault, and an
+/// agent that has run is judged by what it did, however it ended.
 fn tell_failure(error: &CliError, file: &Path) {
-    if !error.source.is::<NotStarted>() {
+    let has_run = error.source.downcast_ref::<SandboxError>().is_some_and(SandboxError::is_after_start);
+    if !has_run && !error.source.is::<NotStarted>() {
         let _ = file.parent().map(fs::create_dir_all);
         // Without it, it counts as the agent's.
         let _ = fs::write(file, error.messages().join(": "));
     }
 }
 
-fn exec(args: &ExecArgs, context: &Context) -> Result<Code, CliError> {
+/// An agent whose tree is gone.
+struct Ended {
+    party: Party,
+    guard: Arc<StoreGuard>,
+    session: Span,
+    exit: Exit,
+    is_enforced: bool,
+}
+
+/// Runs the command as an agent, until nothing of its tree is left.
+fn supervise(args: &ExecArgs, context: &Context) -> Result<Ended, CliError> {
     let scope = context.scope()?;
     let mut settings = context.settings(&scope, Vec::new())?;
     let kernel = enforce::kernel(&scope);
@@ -152,14 +164,18 @@ fn exec(args: &ExecArgs, context: &Context) -> Result<Code, CliError> {
     // The tree is dead, so what its git left is nobody's. Threads that end with the process may keep the guard until then.
     guard.gits().end();
     // If the command was not started, the agent keeps what it held before.
-    let exit = exit?;
+    Ok(Ended { party, guard, session, exit: exit?, is_enforced })
+}
+
+fn conclude(args: &ExecArgs, context: &Context, ended: &Ended) -> Result<Code, CliError> {
+    let Ended { party, guard, session, exit, is_enforced } = ended;
     if !args.keep_locks {
         guard.release_all()?;
     }
-    spans::ended(&session, exit.code, exit.signal);
+    spans::ended(session, exit.code, exit.signal);
     guard.turns().end_span();
-    report(context, &party, &guard, exit, is_enforced)?;
-    Ok(code(exit))
+    report(context, party, guard, *exit, *is_enforced)?;
+    Ok(code(*exit))
 }
 
 /// What kind of agent it is: nobody knows more than the program's name here.

@@ -279,6 +279,15 @@ pub enum SandboxError {
     Start(#[source] io::Error),
     #[error("the process that keeps the tree was killed; what was left of the tree cannot write")]
     KeeperLost,
+    #[error("cannot wait for the program")]
+    Wait(#[source] io::Error),
+}
+
+impl SandboxError {
+    /// True if the program had its chance: it was not mala that kept it from running.
+    pub fn is_after_start(&self) -> bool {
+        matches!(self, Self::KeeperLost | Self::Wait(_))
+    }
 }
 
 fn stream_words(stream: u8) -> &'static str {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use mala_tests::eventually;
+use mala_tests::{eventually, keeper_of};
 use nix::sys::signal::Signal;
 use walkdir::WalkDir;
 
@@ -165,8 +165,7 @@ fn a_killed_supervisor_takes_the_tree_and_the_locks_with_it() {
 struct Stopped(nix::unistd::Pid);
 
 impl Stopped {
-    fn now(pid: i32) -> Self {
-        let pid = nix::unistd::Pid::from_raw(pid);
+    fn now(pid: nix::unistd::Pid) -> Self {
         nix::sys::signal::kill(pid, Signal::SIGSTOP).unwrap();
         Self(pid)
     }
@@ -188,14 +187,7 @@ fn a_lock_of_the_dead_is_worth_nothing_while_their_programs_write_on() {
         .unwrap();
     eventually("it writes", || read(&world, "free.txt").contains("open"));
     // Whoever ends the tree when its supervisor is gone is slow.
-    let children = format!("/proc/{0}/task/{0}/children", supervisor.id());
-    let keeper: i32 = fs::read_to_string(children)
-        .unwrap()
-        .split_whitespace()
-        .map(|pid| pid.parse().unwrap())
-        .find(|pid| fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name == b"mala-keeper\n"))
-        .unwrap();
-    let stopped = Stopped::now(keeper);
+    let stopped = Stopped::now(keeper_of(supervisor.id()).unwrap());
     supervisor.kill().unwrap();
     supervisor.wait().unwrap();
     let mut asking = mala(&world, ["lock", "acquire", "free.txt", "--agent", "other"])

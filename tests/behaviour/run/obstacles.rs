@@ -5,7 +5,8 @@ use std::fs;
 use std::process::{Child, Stdio};
 
 use mala_core::{IssueId, Owner, PersonId, Who};
-use mala_tests::eventually;
+use mala_tests::{children, eventually, keeper_of};
+use nix::sys::signal::{Signal, kill};
 use serde_json::json;
 
 use super::{Batch, Run};
@@ -137,4 +138,17 @@ fn what_others_have_finished_meanwhile_is_not_left() {
     let run = go_on(&batch, run);
     assert_eq!(run.issues("put_back"), ["bd-2"], "{run:?}");
     assert_eq!((run.code, &run.summary()["left"]), (0, &json!([])), "{run:?}");
+}
+
+#[test]
+fn work_that_was_proven_before_its_keeper_was_killed_counts() {
+    let batch = Batch::new(&format!("{WORK}; touch $OUT; sleep 600"));
+    batch.issue("bd-1", &[]);
+    batch.issue("bd-2", &["--after", "bd-1"]);
+    let run = halted(&batch, &["--max-issues", "1"]);
+    let keeper = children(run.id()).into_iter().find_map(keeper_of).unwrap();
+    kill(keeper, Signal::SIGKILL).unwrap();
+    let run = Run::of(run);
+    assert_eq!((run.code, run.issues("done")), (0, vec!["bd-1"]), "{run:?}");
+    batch.assert_nothing_left();
 }

@@ -62,13 +62,13 @@ pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<E
         (Err(error), _) => return Err(SandboxError::Start(error)),
         (Ok(mut keeper), Err(_)) => {
             drop(control);
-            keeper.wait().map_err(prepare("waiting for the keeper"))?;
+            keeper.wait().map_err(SandboxError::Wait)?;
             return Err(SandboxError::KeeperLost);
         }
     };
     let ended = watch(control.as_fd(), &signals);
     drop(control);
-    keeper.wait().map_err(prepare("waiting for the keeper"))?;
+    keeper.wait().map_err(SandboxError::Wait)?;
     broker.stop();
     ended
 }
@@ -136,7 +136,7 @@ fn watch(control: BorrowedFd<'_>, signals: &Signals) -> Result<Exit, SandboxErro
             [PollFd::new(&control, PollFlags::IN), PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
         match poll(&mut polled, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(SandboxError::Prepare { what: "waiting", source: error.into() }),
+            Err(error) => return Err(SandboxError::Wait(error.into())),
         }
         let (told, signalled) = (!polled[0].revents().is_empty(), !polled[1].revents().is_empty());
         if signalled {

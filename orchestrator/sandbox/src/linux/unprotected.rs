@@ -27,8 +27,7 @@ pub fn run_unprotected(mut command: Command) -> Result<Exit, SandboxError> {
     if let Ok(process) = Process::open(child.id()) {
         pass_on(&signals, &process);
     }
-    let status =
-        child.wait().map_err(|source| SandboxError::Prepare { what: "waiting for the program", source })?;
+    let status = child.wait().map_err(SandboxError::Wait)?;
     Ok(Exit { code: status.code(), signal: status.signal() })
 }
 
