@@ -1,8 +1,9 @@
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -296,14 +297,21 @@ fn not_started(args: &ExecArgs, error: SandboxError) -> CliError {
 }
 
 fn command(args: &ExecArgs, context: &Context) -> Command {
-    let mut command = Command::new(&args.command[0]);
-    command.args(&args.command[1..]).current_dir(&context.cwd).env_remove("MALA_AGENT");
+    let name = &args.command[0];
+    let mut command = Command::new(find(name, &context.cwd).as_deref().unwrap_or(Path::new(name)));
+    command.arg0(name).args(&args.command[1..]).current_dir(&context.cwd).env_remove("MALA_AGENT");
     command.envs(gits::environment::variables(|name| env::var_os(name)));
     if context.ui.json {
         // Standard output has room for one document.
         command.stdout(io::stderr());
     }
     command
+}
+
+/// Where in `PATH` a program is. Looked for here, because in the tree every folder that does not have it would be asked about.
+fn find(name: &OsStr, folder: &Path) -> Option<PathBuf> {
+    let is_path = name.as_encoded_bytes().contains(&b'/');
+    if is_path { None } else { which::which_in(name, env::var_os("PATH"), folder).ok() }
 }
 
 /// What was refused, in one line: the details were said when it happened, and are in the log.

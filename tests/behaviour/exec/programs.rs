@@ -104,3 +104,25 @@ os.open('pipe', os.O_WRONLY)
             .into();
     assert_eq!((answer.code, answer.out.as_str()), (0, "heard\n"), "{answer:?}");
 }
+
+#[test]
+fn a_program_is_found_in_path_and_keeps_its_name() {
+    let world = world();
+    mala_tests::write_script(&world.root().join("tools/tool"), "#!/bin/sh\necho found \"$@\"\n");
+    std::fs::create_dir(world.root().join("empty")).unwrap();
+    let path = format!("empty:tools:{}", std::env::var("PATH").unwrap());
+    let run = |command: &[&str]| -> Answer {
+        let words = ["exec", "--agent", "me", "--"].iter().chain(command);
+        mala(&world, words).env("PATH", &path).output().unwrap().into()
+    };
+    for (command, out) in [
+        (&["tool", "a b"][..], "found a b\n"),
+        (&["tools/tool"], "found\n"),
+        (&["bash", "-c", "echo $0"], "bash\n"),
+    ] {
+        let answer = run(command);
+        assert_eq!((answer.code, answer.out.as_str()), (0, out), "{command:?}: {answer:?}");
+    }
+    let missing = run(&["no-such-tool"]);
+    assert!(missing.code == 2 && missing.err.contains("`no-such-tool`: it is not in PATH"), "{missing:?}");
+}
