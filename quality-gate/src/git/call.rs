@@ -67,6 +67,10 @@ const HONEST: &[&str] = &[
     "advice.graftFileDeprecated=false",
 ];
 
+/// No program that a repository has for git's events. They may be anybody's: where `core.hooksPath` leads into the checkout,
+/// agents write them.
+pub(crate) const NO_HOOKS: &str = "core.hooksPath=/dev/null";
+
 /// A command line of git in the making.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -76,15 +80,13 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Git as it judges: replaced objects and settings that hide changes do not count, and messages are in English.
+    /// Git as it judges: replaced objects and settings that hide changes do not count, messages are in English, and no hook
+    /// runs, also if the index is refreshed on the way.
     pub(crate) fn judging(root: &Path, env: &[(OsString, OsString)]) -> Self {
         let mut call = Self::plain(root, env);
         call.command.env("LC_ALL", "C").env("GIT_GRAFT_FILE", "/dev/null");
         call.command.args(["--no-replace-objects", "--no-optional-locks", "--literal-pathspecs"]);
-        for setting in HONEST {
-            call.command.args(["-c", setting]);
-        }
-        call
+        call.settings(HONEST).settings(&[NO_HOOKS])
     }
 
     /// Git with all of the repository's settings, as a person would call it.

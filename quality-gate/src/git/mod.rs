@@ -98,11 +98,25 @@ pub struct Repo {
     env: Vec<(OsString, OsString)>,
     /// What lies in the checkout and is no part of it.
     apart: Vec<RepoPath>,
+    hooks: Hooks,
+}
+
+/// Whether git runs the repository's hooks when it changes something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hooks {
+    Run,
+    Ignored,
 }
 
 impl Repo {
     pub fn new(scope: Scope) -> Self {
-        Self { scope, env: Vec::new(), apart: Vec::new() }
+        Self { scope, env: Vec::new(), apart: Vec::new(), hooks: Hooks::Run }
+    }
+
+    /// Ignores the repository's hooks: for whoever acts on behalf of others that may have written them.
+    #[must_use]
+    pub fn without_hooks(self) -> Self {
+        Self { hooks: Hooks::Ignored, ..self }
     }
 
     /// Gives every git process, and every hook it runs, this variable: for whoever acts on behalf of another process.
@@ -114,7 +128,7 @@ impl Repo {
 
     /// The same settings for another checkout.
     pub(crate) fn beside(&self, scope: Scope) -> Self {
-        Self { scope, env: self.env.clone(), apart: Vec::new() }
+        Self { scope, env: self.env.clone(), apart: Vec::new(), hooks: self.hooks }
     }
 
     /// Leaves these folders out of every status.
@@ -143,7 +157,9 @@ impl Repo {
 
     /// Git with the repository's own settings, for what changes it.
     pub(crate) fn plain_git(&self, command: &str) -> Call {
-        Call::plain(self.root(), &self.env).arg(command)
+        let call = Call::plain(self.root(), &self.env);
+        let call = if self.hooks == Hooks::Ignored { call.settings(&[call::NO_HOOKS]) } else { call };
+        call.arg(command)
     }
 
     /// The key under which `path` is locked. A link counts as itself: git tracks the link, not what it points to.

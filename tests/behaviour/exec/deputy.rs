@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use mala_tests::{World, eventually};
+use mala_tests::{World, eventually, write_script};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
@@ -151,6 +151,52 @@ END
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let answer: Answer = command.env("HOME", &home).env("PATH", path).output().unwrap().into();
     assert_eq!((answer.code, read(&world, "held.txt").as_str()), (0, "theirs\n"), "{answer:?}");
+}
+
+/// Tells git who commits.
+fn introduce(world: &World) {
+    for (name, value) in [("user.name", "Ann"), ("user.email", "ann@example.com")] {
+        world.git(&["config", name, value]);
+    }
+}
+
+/// Where git's hooks are files of the checkout, agents write them.
+#[test]
+fn taking_a_commit_back_runs_no_hook_of_the_agents() {
+    let world = world();
+    introduce(&world);
+    world.git(&["config", "core.hooksPath", "hooks"]);
+    let held = world.root().join("held.txt").display().to_string();
+    let script = format!(
+        "mkdir hooks
+        for hook in post-index-change reference-transaction; do
+            printf '#!/bin/sh\necho by a hook >> {held}\nexit 0\n' > hooks/$hook; chmod +x hooks/$hook
+        done
+        git add hooks && git commit -q -m mine && {MALA} commit --undo"
+    );
+    let answer = exec(&world, "me", &script);
+    assert_eq!((answer.code, read(&world, "held.txt").as_str()), (0, "theirs\n"), "{answer:?}");
+    assert_eq!(world.git(&["log", "--format=%s"]), "start");
+    assert!(read(&world, "hooks/post-index-change").contains("by a hook"), "and it is uncommitted again");
+}
+
+#[test]
+fn people_have_their_hooks_when_they_take_a_commit_back() {
+    let world = world();
+    introduce(&world);
+    let ran = world.base().join("ran");
+    let hook = world.root().join(".git/hooks/reference-transaction");
+    write_script(&hook, &format!("#!/bin/sh\necho $1 >> {}\n", ran.display()));
+    let committed = || {
+        let lines = fs::read_to_string(&ran).unwrap_or_default();
+        lines.lines().filter(|line| *line == "committed").count()
+    };
+    done(&world, "lock acquire own.txt --agent ann");
+    world.write("own.txt", "own\n");
+    done(&world, "commit --agent ann -m own");
+    let before = committed();
+    done(&world, "commit --agent ann --undo");
+    assert!(before > 0 && committed() > before, "{before}, {}", committed());
 }
 
 /// Runs mala, but not for long.
