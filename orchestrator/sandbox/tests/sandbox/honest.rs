@@ -59,6 +59,7 @@ fill('ignored/d'); shutil.rmtree('ignored/d'); use('ignored/d')
     work("writes to devices", &[], "echo a > /dev/null; echo b > /dev/stderr; echo c > /dev/stdout; echo d > /dev/fd/1; cat /dev/null"),
     work("uses a named pipe in the tree", &[], "mkfifo p; (echo through > p) & cat p; wait"),
     work("reads a named pipe that is opened later", &[], "mkfifo p; cat p & sleep 0.1; echo late > p; wait"),
+    work("waits at many named pipes at once", &[], "for i in $(seq 90); do mkfifo p$i; (echo $i > p$i) & done; sleep 0.5; for i in $(seq 90); do cat p$i; done; wait; rm p*; ls"),
     work("reopens its own descriptors", &[], "exec 3>free.txt; echo a > /proc/self/fd/3; cat free.txt; exec 4<.; echo b > /proc/self/fd/4/new; cat new"),
     work("writes an unlinked file", &[], "exec 3<>tmp; rm tmp; echo a >&3; cat /proc/self/fd/3; echo b > /proc/self/fd/3; cat /proc/self/fd/3"),
     work("writes where it is", &[], "for i in 1 2 3 4 5; do mkdir -p a ignored/c; (cd a; echo $i >> f; cd ../sub; echo $i >> f; cd ../ignored/c; echo $i >> f); (cd a; echo 1 > g; mv ../a ../z$i; mkdir ../a; echo 2 >> g); done; head a/* z*/* sub/f ignored/c/f"),

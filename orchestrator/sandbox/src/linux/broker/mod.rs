@@ -7,6 +7,7 @@ mod handovers;
 mod inode;
 mod names;
 mod open;
+mod pipes;
 mod pool;
 mod priority;
 mod rename;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use self::pipes::Pipe;
 use self::pool::Pool;
 use super::callers::Callers;
 use super::folders::Folders;
@@ -53,6 +55,8 @@ pub(crate) enum Answer {
     Done,
     /// The broker has opened a file for the caller.
     Opened(Opened),
+    /// The caller waits until somebody opens the other end.
+    Awaits(Pipe),
 }
 
 /// A file to hand over. The caller may have no room for one more, and then nothing must have happened.

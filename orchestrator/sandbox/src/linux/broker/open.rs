@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::call::At;
+use super::pipes::Pipe;
 use super::session::{Lane, Session};
 use super::{Answer, Effect, Opened, Rules};
 use crate::linux::folders::Left;
@@ -20,10 +21,6 @@ use crate::{Action, GitLock, Ruling};
 
 /// Times a file may appear or vanish under our hands before we give up.
 const RETRIES: u32 = 16;
-const FIFO_PAUSE: Duration = Duration::from_millis(5);
-/// `ERESTARTSYS`: when a call ends in this way because of a signal, the kernel makes it again or lets it fail with `EINTR`, as the
-/// program has asked for.
-const RESTART: Errno = Errno::from_raw_os_error(512);
 /// How long a git waits for another one's lock file, and how often it looks.
 const GIT_PATIENCE: Duration = Duration::from_secs(1);
 const GIT_PAUSE: Duration = Duration::from_millis(5);
@@ -256,7 +253,7 @@ impl Session<'_> {
         match found.kind() {
             _ if wish.flags.contains(OFlags::PATH) => self.mere_path(wish, &found),
             FileType::Symlink => Err(Errno::LOOP),
-            FileType::Fifo => self.open_fifo(wish, &found),
+            FileType::Fifo => open_fifo(wish, &found),
             _ => self.reopen(wish, &found),
         }
     }
@@ -266,7 +263,7 @@ impl Session<'_> {
         match found.kind() {
             FileType::RegularFile => {}
             _ if self.leaves_to_kernel(wish, Some(found)) => return Ok(Answer::Proceed),
-            FileType::Fifo => return self.open_fifo(wish, found),
+            FileType::Fifo => return open_fifo(wish, found),
             _ => {}
         }
         self.permit(Action::Write, &[], false)?.perform(|| self.reopen(wish, found))
@@ -295,7 +292,7 @@ impl Session<'_> {
             FileType::RegularFile => {}
             _ if lane.is_for_kernel() => return Ok(Answer::Proceed),
             FileType::Directory => return Err(Errno::ISDIR),
-            FileType::Fifo => return self.open_fifo(wish, found),
+            FileType::Fifo => return open_fifo(wish, found),
             _ => return self.reopen(wish, found),
         }
         let names = if wish.changes() { self.names(found, lane) } else { Vec::new() };
@@ -432,26 +429,16 @@ impl Session<'_> {
             answer => answer,
         }
     }
+}
 
-    /// Waits for the other end without being stuck when the caller goes away.
-    fn open_fifo(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
-        let patient = Wish { flags: wish.flags | OFlags::NONBLOCK, ..wish };
-        loop {
-            match self.reopen(patient, found) {
-                Err(Errno::NXIO) if !wish.flags.contains(OFlags::NONBLOCK) && self.is_waiting() => {
-                    if self.task.has_signal() {
-                        return Err(RESTART);
-                    }
-                    thread::sleep(FIFO_PAUSE);
-                }
-                Ok(Answer::Opened(opened)) => {
-                    let status = wish.flags & (OFlags::NONBLOCK | OFlags::APPEND);
-                    rustix::fs::fcntl_setfl(&opened.fd, status)?;
-                    return Ok(Answer::Opened(opened));
-                }
-                answer => return answer,
-            }
+/// Opens a pipe, if its other end is open or the caller does not care.
+fn open_fifo(wish: Wish, found: &Found) -> Result<Answer, Errno> {
+    match Pipe::open(&found.fd, wish.flags) {
+        Err(Errno::NXIO) if !wish.flags.contains(OFlags::NONBLOCK) => {
+            let fd = rustix::io::fcntl_dupfd_cloexec(&found.fd, 0)?;
+            Ok(Answer::Awaits(Pipe { fd, flags: wish.flags }))
         }
+        opened => opened.map(Answer::Opened),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The threads of the broker. One of them waits for a call, see [`Seat`]; the one that receives a call answers it.
+//! The threads of the broker. One of them waits for a call, see [`Seat`]; the one that receives a call answers it, unless that means
+//! to wait for another program, see [`Line`].
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -14,6 +15,7 @@ use rustix::io::Errno;
 use super::awake::Awake;
 use super::call::Call;
 use super::handovers::HandOvers;
+use super::pipes::{Line, Wait};
 use super::seat::{Seat, Waited};
 use super::session::Session;
 use super::{Answer, Effect, Opened, Rules, lock, wake};
@@ -38,6 +40,7 @@ pub(super) struct Pool {
     asking: Mutex<()>,
     /// Calls that were received with another and wait for an answer.
     received: Mutex<VecDeque<Request>>,
+    pipes: Line<Wait>,
     hand_overs: HandOvers,
     awake: Arc<Awake>,
     threads: Mutex<Threads>,
@@ -60,6 +63,7 @@ impl Pool {
             seat: Seat::default(),
             asking: Mutex::default(),
             received: Mutex::default(),
+            pipes: Line::default(),
             hand_overs: HandOvers::default(),
             awake: Awake::new(),
             threads: Mutex::default(),
@@ -84,18 +88,27 @@ impl Pool {
     }
 
     fn grow(self: &Arc<Self>) {
-        let mut threads = lock(&self.threads);
-        if threads.count >= AT_MOST {
-            return;
-        }
-        let pool = Arc::clone(self);
-        // A thread that cannot be made is one less: the others go on.
-        if thread::Builder::new().name("mala-broker".to_owned()).spawn(move || pool.work()).is_ok() {
-            threads.count += 1;
+        if lock(&self.threads).count < AT_MOST {
+            // A thread that cannot be made is one less: the others go on.
+            let _made = self.spawn("mala-broker", Self::work);
         }
     }
 
-    fn work(self: Arc<Self>) {
+    /// False if there is no thread to be had.
+    fn spawn(self: &Arc<Self>, name: &str, work: fn(&Arc<Self>)) -> bool {
+        let mut threads = lock(&self.threads);
+        let pool = Arc::clone(self);
+        let run = move || {
+            work(&pool);
+            lock(&pool.threads).count -= 1;
+            pool.ended.notify_all();
+        };
+        let is_made = thread::Builder::new().name(name.to_owned()).spawn(run).is_ok();
+        threads.count += usize::from(is_made);
+        is_made
+    }
+
+    fn work(self: &Arc<Self>) {
         let this_thread = wake::Thread::this();
         lock(&self.threads).running.push(this_thread);
         while let Waited::Seated { is_line_empty } = self.seat.wait() {
@@ -108,10 +121,7 @@ impl Pool {
                 break;
             }
         }
-        let mut threads = lock(&self.threads);
-        threads.running.retain(|thread| *thread != this_thread);
-        threads.count -= 1;
-        self.ended.notify_all();
+        lock(&self.threads).running.retain(|thread| *thread != this_thread);
     }
 
     /// Receives and answers calls until somebody else does. False if there are no more.
@@ -200,7 +210,7 @@ impl Pool {
         }
     }
 
-    fn answer(&self, call: Call, request: &Request) {
+    fn answer(self: &Arc<Self>, call: Call, request: &Request) {
         if matches!(call, Call::Begin) {
             return self.listener.proceed(request);
         }
@@ -216,7 +226,15 @@ impl Pool {
                 self.listener.proceed(request);
             }
             Ok(Answer::Done) => self.listener.finish(request, Ok(0)),
-            Ok(Answer::Opened(opened)) => {
+            Ok(Answer::Awaits(pipe)) => self.put_off(Wait { request: *request, pipe }),
+            Ok(Answer::Opened(opened)) => self.finish(request, Ok(opened)),
+            Err(errno) => self.finish(request, Err(errno)),
+        }
+    }
+
+    fn finish(&self, request: &Request, opened: Result<Opened, Errno>) {
+        match opened {
+            Ok(opened) => {
                 let _under_way = self.hand_overs.begin();
                 let ours = opened;
                 self.awake.hand_over();
@@ -224,5 +242,24 @@ impl Pool {
             }
             Err(errno) => self.listener.finish(request, Err(errno.raw_os_error())),
         }
+    }
+
+    /// Has somebody else wait for the other end of a pipe.
+    fn put_off(self: &Arc<Self>, wait: Wait) {
+        if self.pipes.join(wait) && !self.spawn("mala-pipes", Self::watch_pipes) {
+            for wait in self.pipes.dissolve() {
+                self.finish(&wait.request, Err(Errno::NOMEM));
+            }
+        }
+    }
+
+    fn watch_pipes(self: &Arc<Self>) {
+        self.pipes.watch(|wait| {
+            if self.stopping.load(Ordering::SeqCst) || !self.listener.is_waiting(&wait.request) {
+                return true;
+            }
+            let opened = wait.try_again();
+            opened.map(|opened| self.finish(&wait.request, opened)).is_some()
+        });
     }
 }
