@@ -23,11 +23,14 @@ pub(crate) const NAME: &std::ffi::CStr = c"mala-keeper";
 
 const CHILDREN: &std::ffi::CStr = c"/proc/thread-self/children";
 
-/// What becomes of the tree when its first process has ended.
+/// What a tree has its keeper for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rest {
-    Killed,
-    Left,
+pub(crate) enum Care {
+    /// The supervisor listens all the time, and the tree ends with its first process.
+    Supervised,
+    /// What is left when the first process has ended goes on. Nobody listens before: whatever was said until then would fill the
+    /// socket, and hold the keeper up for ever.
+    Tied,
 }
 
 /// Makes the calling process the one that inherits the tree's orphans, and deaf to signals.
@@ -54,12 +57,12 @@ pub(crate) unsafe fn die_with(keeper: pid_t) -> bool {
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) >= 0 && libc::getppid() == keeper }
 }
 
-/// Watches `root` until it ends or the supervisor does, then ends the whole tree, or leaves its `rest` if the supervisor lives.
-/// Never returns.
+/// Watches `root` until it ends or the supervisor does, then ends the whole tree, or leaves it if it was only tied and the
+/// supervisor lives. Never returns.
 ///
 /// # Safety
 /// Only in a process that called [`prepare`]; it closes every descriptor but `control`.
-pub(crate) unsafe fn keep(control: RawFd, root: pid_t, rest: Rest) -> ! {
+pub(crate) unsafe fn keep(control: RawFd, root: pid_t, care: Care) -> ! {
     // SAFETY: nothing in this process uses a descriptor besides `control` from here on. All buffers are on the
     // stack and outlive the calls they are given to.
     unsafe {
@@ -69,7 +72,7 @@ pub(crate) unsafe fn keep(control: RawFd, root: pid_t, rest: Rest) -> ! {
         libc::sigaddset(&raw mut wanted, libc::SIGCHLD);
         let deaths = libc::signalfd(-1, &raw const wanted, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         // A death before the signal was watched for.
-        let mut ended = reap(control, root);
+        let mut ended = reap(control, root, care);
         while ended.is_none() {
             let mut polled = [pollfd(control), pollfd(deaths)];
             libc::poll(polled.as_mut_ptr(), 2, -1);
@@ -79,9 +82,9 @@ pub(crate) unsafe fn keep(control: RawFd, root: pid_t, rest: Rest) -> ! {
             }
             let mut information = [0_u8; 128];
             libc::read(deaths, information.as_mut_ptr().cast(), information.len());
-            ended = reap(control, root);
+            ended = reap(control, root, care);
         }
-        if rest == Rest::Killed {
+        if care == Care::Supervised {
             end_tree();
         }
         let status = ended.unwrap_or(0).to_ne_bytes();
@@ -125,13 +128,14 @@ unsafe fn was_sent_here(number: c_int) -> bool {
     }
 }
 
-/// Collects the dead, and tells the supervisor if `root` was stopped. The status of `root`, if it is among the dead.
-unsafe fn reap(control: RawFd, root: pid_t) -> Option<c_int> {
+/// Collects the dead, and tells a supervisor if `root` was stopped. The status of `root`, if it is among the dead.
+unsafe fn reap(control: RawFd, root: pid_t, care: Care) -> Option<c_int> {
+    let stops = if care == Care::Supervised { libc::WUNTRACED } else { 0 };
     let mut ended = None;
     loop {
         let mut status = 0;
         // SAFETY: `status` is a place for an integer.
-        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::WUNTRACED) };
+        let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | stops) };
         if pid <= 0 {
             return ended;
         }

@@ -16,7 +16,7 @@ use std::process::Command;
 use libc::{c_int, c_long, sock_filter};
 
 use super::filter;
-use super::keeper::{self, Rest};
+use super::keeper::{self, Care};
 
 /// First byte of the message that carries the listener.
 pub(crate) const LISTENER: u8 = b'L';
@@ -85,7 +85,7 @@ fn enter(kit: &Kit) -> io::Result<()> {
         match libc::fork() {
             -1 => return give_up(kit, Step::Keeper),
             0 => {}
-            child => keeper::keep(kit.control.childs.as_raw_fd(), child, Rest::Killed),
+            child => keeper::keep(kit.control.childs.as_raw_fd(), child, Care::Supervised),
         }
         libc::sigprocmask(libc::SIG_SETMASK, &raw const kit.mask, std::ptr::null_mut());
         if !keeper::die_with(keeper) {

@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus};
 
 use rustix::net::{self, RecvFlags, SendFlags};
 
-use super::keeper::{self, Rest};
+use super::keeper::{self, Care};
 use super::supervisor::control_pair;
 
 /// The hold on a program that was tied. Letting go of it ends the program and all that descends from it.
@@ -38,7 +38,7 @@ fn enter(ours: RawFd, keepers: RawFd) -> io::Result<()> {
         match libc::fork() {
             -1 => return Err(io::Error::last_os_error()),
             0 => {}
-            program => keeper::keep(keepers, program, Rest::Left),
+            program => keeper::keep(keepers, program, Care::Tied),
         }
         libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
         if !keeper::die_with(keeper) {
@@ -58,15 +58,10 @@ impl Leash {
     /// How the program ended. To be asked when the keeper has; nothing if that was killed.
     pub fn status(&self) -> Option<ExitStatus> {
         let mut message = [0_u8; 8];
-        loop {
-            let (length, _) = net::recv(&self.control, &mut message, RecvFlags::DONTWAIT).ok()?;
-            match &message[..length] {
-                [keeper::ENDED, a, b, c, d] => {
-                    return Some(ExitStatus::from_raw(i32::from_ne_bytes([*a, *b, *c, *d])));
-                }
-                [keeper::STOPPED, _] => {}
-                _ => return None,
-            }
+        let (length, _) = net::recv(&self.control, &mut message, RecvFlags::DONTWAIT).ok()?;
+        match &message[..length] {
+            [keeper::ENDED, a, b, c, d] => Some(ExitStatus::from_raw(i32::from_ne_bytes([*a, *b, *c, *d]))),
+            _ => None,
         }
     }
 }

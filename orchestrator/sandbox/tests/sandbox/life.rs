@@ -1,7 +1,7 @@
 //! How a tree lives and ends.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -410,4 +410,25 @@ fn a_supervisor_that_is_killed_while_it_starts_leaves_nothing() {
     };
     let left = || fs::read_dir("/proc").unwrap().flatten().any(|entry| is_marked(&entry.path()));
     wait_for("all of them are gone", || !left());
+}
+
+#[test]
+fn a_tied_program_may_be_stopped_as_often_as_one_likes() {
+    let mut command = Command::new("sleep");
+    command.arg("600");
+    let leash = mala_sandbox::tie(&mut command).unwrap().unwrap();
+    let mut keeper = command.spawn().unwrap();
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", keeper.id())).unwrap();
+    let program: u32 = children.trim().parse().unwrap();
+    let is_stopped =
+        || fs::read_to_string(format!("/proc/{program}/stat")).is_ok_and(|stat| stat.contains(") T "));
+    // More than a socket holds that nobody reads from.
+    for _ in 0..600 {
+        signal("-STOP", program);
+        wait_for("it stops", is_stopped);
+        signal("-CONT", program);
+    }
+    signal("-TERM", program);
+    wait_for("its keeper ends with it", || keeper.try_wait().unwrap().is_some());
+    assert_eq!(leash.status().and_then(|status| status.signal()), Some(15));
 }
