@@ -20,6 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use mala_core::Excerpt;
 use nix::errno::Errno;
@@ -34,6 +35,8 @@ use crate::evidence::Ended;
 
 /// For how many milliseconds output is waited for after the command has ended: what it left running may hold the pipes open for ever.
 const LINGER: u8 = 100;
+/// And for how long in all, if that goes on talking.
+const LONGEST_LINGER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Error)]
 pub enum RunError {
@@ -219,8 +222,10 @@ struct Ready {
 
 impl Watch {
     fn until_end(&mut self, child: &mut Child, tee: &mut Tee<'_>) -> Result<ExitStatus, Lost> {
-        let mut ended = None;
+        let mut ended: Option<(ExitStatus, Instant)> = None;
         loop {
+            // Before one more look at the pipes, in which there is by now what the command itself has said.
+            let is_late = ended.is_some_and(|(_, at)| at.elapsed() > LONGEST_LINGER);
             let ready =
                 self.wait(if ended.is_some() { PollTimeout::from(LINGER) } else { PollTimeout::NONE })?;
             if ready.out {
@@ -237,12 +242,12 @@ impl Watch {
                 }
             }
             if ended.is_none() {
-                ended = child.try_wait()?;
+                ended = child.try_wait()?.map(|status| (status, Instant::now()));
             }
             let is_quiet = !ready.out && !ready.err && !ready.signal;
             let is_closed = self.pipes.out.is_none() && self.pipes.err.is_none();
-            if let Some(status) = ended
-                && (is_quiet || is_closed)
+            if let Some((status, _)) = ended
+                && (is_quiet || is_closed || is_late)
             {
                 return Ok(status);
             }
@@ -257,9 +262,11 @@ impl Watch {
         ];
         let mut fds: Vec<PollFd<'_>> =
             watched.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
-        match poll(&mut fds, timeout) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
+        // Interrupted, nothing would seem to have come.
+        while let Err(error) = poll(&mut fds, timeout) {
+            if error != Errno::EINTR {
+                return Err(error.into());
+            }
         }
         let mut events = fds.iter().map(|fd| fd.any().unwrap_or(false));
         let mut is_ready = |fd: &Option<BorrowedFd<'_>>| fd.is_some() && events.next().unwrap_or(false);

@@ -77,6 +77,16 @@ fn what_a_command_leaves_running_does_not_hold_anybody_up() {
 }
 
 #[test]
+fn what_a_command_leaves_talking_does_not_hold_anybody_up() {
+    let w = World::empty();
+    let (ended, out, ..) =
+        run_script(&w, "(for i in $(seq 500); do echo $i; sleep .02; done; echo > over) & echo on; exit 3");
+    assert_eq!(ended.exit_code, Some(3));
+    assert!(out.contains("on\n"), "{out}");
+    assert!(!w.root.join("over").exists(), "it was waited for");
+}
+
+#[test]
 fn a_caller_that_stops_listening_does_not_stop_the_command() {
     struct Deaf;
     impl Write for Deaf {
