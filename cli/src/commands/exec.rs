@@ -211,7 +211,7 @@ fn beside(scope: &Scope, party: &Party, settings: &Settings, guard: &Arc<StoreGu
 fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
     let (guard, ui) = (guard.clone(), ui.clone());
     Task::new("compare open files with locks", LOOK_AGAIN, move || {
-        guard.gits().clear_locks();
+        guard.gits().clear();
         guard.record_commits();
         for Lost { key, writer, holder } in guard.lost()? {
             let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();

@@ -126,9 +126,10 @@ impl Gits {
             })
     }
 
-    /// Removes lock files that killed processes of the tree have left.
-    pub(crate) fn clear_locks(&self) {
+    /// Removes lock files that killed processes of the tree have left, and forgets the dead.
+    pub(crate) fn clear(&self) {
         self.locks.clear();
+        self.outdated.forget_dead();
     }
 
     /// The same for the last time, when the tree is dead.

@@ -1,5 +1,10 @@
 //! Programs notice as little as possible of `mala exec`.
 
+use std::fs;
+use std::process::Stdio;
+
+use mala_tests::eventually;
+
 use super::{exec, read, world};
 use crate::cli::{Answer, MALA, mala};
 
@@ -125,4 +130,22 @@ fn a_program_is_found_in_path_and_keeps_its_name() {
     }
     let missing = run(&["no-such-tool"]);
     assert!(missing.code == 2 && missing.err.contains("`no-such-tool`: it is not in PATH"), "{missing:?}");
+}
+
+#[test]
+fn an_index_that_no_git_knows_any_more_is_not_kept_open() {
+    let world = world();
+    let script =
+        "for i in 1 2 3 4 5 6; do echo $i > free.txt; git add free.txt; git rev-parse HEAD; done; read line";
+    let mut command = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", script]);
+    let mut agent = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let fds = format!("/proc/{}/fd", agent.id());
+    let is_kept = || {
+        let mut links = fs::read_dir(&fds).unwrap().flatten().filter_map(|fd| fs::read_link(fd.path()).ok());
+        links.any(|link| link.to_string_lossy().contains(".git/index"))
+    };
+    eventually("all is staged", || world.git(&["diff", "--cached"]).contains("+6") && is_kept());
+    eventually("what is known about the dead is forgotten", || !is_kept());
+    drop(agent.stdin.take());
+    agent.wait().unwrap();
 }

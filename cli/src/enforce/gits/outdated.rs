@@ -122,12 +122,17 @@ impl Outdated {
         match reading {
             Some(reading) => {
                 if programs.len() >= MOST {
-                    programs.retain(|pid, _| Process::find(*pid).is_some());
+                    forget_dead(programs);
                 }
                 programs.insert(pid, Program { reading, judged: Judged::Nothing });
             }
             None => drop(programs.remove(&pid)),
         }
+    }
+
+    /// Lets go of what the dead have seen: an index that is kept open takes its place on the disk.
+    pub(super) fn forget_dead(&self) {
+        forget_dead(&mut self.known().programs);
     }
 
     /// A program begins to judge what is staged, for the git that is above it.
@@ -207,6 +212,10 @@ impl Outdated {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn forget_dead(programs: &mut HashMap<u32, Program>) {
+    programs.retain(|pid, _| Process::find(*pid).is_some());
 }
 
 #[cfg(test)]
@@ -359,5 +368,9 @@ mod tests {
         let none = u32::MAX - 1_000;
         (0..10 * MOST as u32).for_each(|number| repository.begins(none + number % 1_000, "git commit"));
         assert!(repository.outdated.known().programs.len() <= MOST);
+        repository.begins(std::process::id(), "git commit");
+        repository.begins(none, "git commit");
+        repository.outdated.forget_dead();
+        assert!(repository.outdated.known().programs.keys().eq([&std::process::id()]));
     }
 }
