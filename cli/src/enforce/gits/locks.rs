@@ -13,6 +13,7 @@
 //!
 //! Records are one file per supervisor, for the case that it is killed itself. Agents cannot write there.
 
+use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -33,6 +34,8 @@ const LONG: u64 = 64 << 10;
 
 /// Files are born in steps of some milliseconds.
 const SAME_MOMENT: Duration = Duration::from_millis(100);
+/// To make so many takes longer than such a step, too. Git locks thousands of branches at once, and descriptors are few.
+const MOST_OPEN: usize = 128;
 /// So many lock files are remembered before those that are gone are forgotten.
 const MANY: usize = 64;
 
@@ -53,14 +56,44 @@ struct Made {
     file: File,
     /// Those that may still be there.
     locks: Vec<MadeLock>,
+    /// With so many, those that are gone are forgotten. To look for them each time would take longer and longer.
+    full: usize,
+    /// The last of them, kept open: a file that got the same number in the same moment would be taken for one of these.
+    open: VecDeque<(Instant, OwnedFd)>,
+}
+
+impl Made {
+    fn new(file: File) -> Self {
+        Self { file, locks: Vec::new(), full: MANY, open: VecDeque::new() }
+    }
+
+    fn add(&mut self, record: Record, file: Option<OwnedFd>) {
+        if self.locks.len() >= self.full {
+            self.forget_gone();
+        }
+        let at = Instant::now();
+        self.locks.push(MadeLock { record, at });
+        self.open.extend(file.map(|file| (at, file)));
+        self.close_old();
+    }
+
+    fn forget_gone(&mut self) {
+        self.locks.retain(MadeLock::is_of_interest);
+        self.full = MANY.max(2 * self.locks.len());
+    }
+
+    fn close_old(&mut self) {
+        let is_old = |(at, _): &(Instant, OwnedFd)| at.elapsed() >= SAME_MOMENT;
+        while self.open.len() > MOST_OPEN || self.open.front().is_some_and(is_old) {
+            self.open.pop_front();
+        }
+    }
 }
 
 #[derive(Debug)]
 struct MadeLock {
     record: Record,
     at: Instant,
-    /// Kept open: a file that got the same number in the same moment would be taken for this one.
-    _file: Option<OwnedFd>,
 }
 
 impl MadeLock {
@@ -113,7 +146,7 @@ impl GitLocks {
         fs::create_dir_all(&folder)?;
         let path = folder.join(file_name(&process::current()));
         let file = OpenOptions::new().create(true).append(true).open(&path)?;
-        Ok(Self { folder, path, made: Mutex::new(Made { file, locks: Vec::new() }) })
+        Ok(Self { folder, path, made: Mutex::new(Made::new(file)) })
     }
 
     /// Writes down who makes this lock file.
@@ -125,17 +158,14 @@ impl GitLocks {
         let mut made = self.made();
         // Without a record the lock is merely never removed by mala, as if there were none.
         let _ = made.file.write_all(&line);
-        if made.locks.len() >= MANY {
-            made.locks.retain(MadeLock::is_of_interest);
-        }
-        let file = lock.file.try_clone_to_owned().ok();
-        made.locks.push(MadeLock { record, at: Instant::now(), _file: file });
+        made.add(record, lock.file.try_clone_to_owned().ok());
     }
 
     /// Removes what killed processes of this tree have left.
     pub(crate) fn clear(&self) {
         let mut made = self.made();
-        made.locks.retain(MadeLock::is_of_interest);
+        made.forget_gone();
+        made.close_old();
         if made.locks.is_empty() {
             if made.file.metadata().is_ok_and(|file| file.len() > LONG) {
                 let _ = made.file.set_len(0);
@@ -245,19 +275,50 @@ mod tests {
     use std::os::fd::AsFd;
     use std::process::Command;
 
+    use tempfile::TempDir;
+
     use super::*;
 
-    #[test]
-    fn a_lock_that_is_made_right_after_another_is_not_taken_for_it() {
+    fn repository() -> (TempDir, GitLocks) {
         let dir = tempfile::tempdir().unwrap();
         assert!(Command::new("git").args(["init", "-q"]).current_dir(&dir).status().unwrap().success());
         let locks = GitLocks::open(&Scope::discover(dir.path()).unwrap()).unwrap();
+        (dir, locks)
+    }
+
+    /// This process makes a lock file.
+    fn make(locks: &GitLocks, path: &Path) -> FileIdentity {
+        let file = File::create_new(path).unwrap();
+        let identity = identity_of(path).unwrap();
+        locks.note(&GitLock { pid: std::process::id(), path, identity, file: file.as_fd() });
+        identity
+    }
+
+    #[test]
+    fn of_many_locks_at_once_few_are_kept_open_and_all_are_known() {
+        let (dir, locks) = repository();
+        let opened = || {
+            let links = fs::read_dir("/proc/self/fd").unwrap().flatten();
+            let links = links.filter_map(|link| fs::read_link(link.path()).ok());
+            links.filter(|link| link.starts_with(&dir) && link.to_string_lossy().contains(".lock")).count()
+        };
+        for number in 0..1_000 {
+            make(&locks, &dir.path().join(format!(".git/{number}.lock")));
+        }
+        assert!(opened() <= MOST_OPEN);
+        assert_eq!(locks.made().locks.len(), 1_000);
+        assert_eq!(locks.made().full, 1_024, "they were looked through a few times, not each time");
+        thread::sleep(SAME_MOMENT);
+        locks.clear();
+        assert_eq!(opened(), 0);
+    }
+
+    #[test]
+    fn a_lock_that_is_made_right_after_another_is_not_taken_for_it() {
+        let (dir, locks) = repository();
         let path = dir.path().join(".git/index.lock");
         for _ in 0..200 {
-            let file = File::create_new(&path).unwrap();
-            let identity = identity_of(&path).unwrap();
-            locks.note(&GitLock { pid: std::process::id(), path: &path, identity, file: file.as_fd() });
-            drop(file);
+            let identity = make(&locks, &path);
             fs::remove_file(&path).unwrap();
             File::create_new(&path).unwrap();
             assert_ne!(identity_of(&path), Some(identity));
