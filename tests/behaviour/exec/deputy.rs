@@ -346,6 +346,41 @@ fn a_supervisor_that_had_no_thread_to_spare_answers_later() {
     assert!(crowd.supervisor.wait().unwrap().success());
 }
 
+/// Makes one of git's lock files whenever it is told to, and says how that went.
+const MAKER: &str = r#"
+import errno, os, sys
+print("ready", flush=True)
+for line in sys.stdin:
+    try:
+        os.close(os.open(".git/x.lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        print("made", flush=True)
+    except OSError as error:
+        print(errno.errorcode[error.errno], flush=True)
+"#;
+
+#[test]
+fn a_supervisor_that_can_open_nothing_more_says_so() {
+    let world = world();
+    let mut command = mala(&world, ["exec", "--agent", "me", "--", "python3", "-c", MAKER]);
+    let mut supervisor = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = supervisor.stdin.take().unwrap();
+    let mut said = BufReader::new(supervisor.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().unwrap(), "ready");
+    let pid = supervisor.id().to_string();
+    let mut try_with = |limit: u32| {
+        let mut prlimit = world.command("prlimit");
+        assert!(prlimit.args(["--pid", &pid, &format!("--nofile={limit}:")]).status().unwrap().success());
+        input.write_all(b"\n").unwrap();
+        said.next().unwrap()
+    };
+    // Each is the first thing that cannot be opened any more.
+    let said: Vec<String> = (3..200).map(&mut try_with).take_while(|said| said != "made").collect();
+    assert!(said.len() < 197 && said.iter().all(|said| said == "EMFILE"), "{said:?}");
+    try_with(1024);
+    drop(input);
+    assert!(supervisor.wait().unwrap().success());
+}
+
 /// Listens where a supervisor would, says yes to whatever it is asked, and tells how much that was.
 const FALSE_DESK: &str = r#"
 import socket, sys

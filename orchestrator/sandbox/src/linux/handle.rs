@@ -13,12 +13,14 @@ use rustix::path::DecInt;
 /// This process's descriptors, as files. Kept open: looking the folder up each time would cost as much as what is done
 /// in it.
 fn all() -> Result<&'static OwnedFd, Errno> {
-    static FOLDER: OnceLock<Result<OwnedFd, Errno>> = OnceLock::new();
-    let open = || {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::openat(CWD, c"/proc/self/fd", flags, Mode::empty())
-    };
-    FOLDER.get_or_init(open).as_ref().map_err(|errno| *errno)
+    static FOLDER: OnceLock<OwnedFd> = OnceLock::new();
+    if let Some(folder) = FOLDER.get() {
+        return Ok(folder);
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // What fails now, because too much is open, may work the next time.
+    let folder = rustix::fs::openat(CWD, c"/proc/self/fd", flags, Mode::empty())?;
+    Ok(FOLDER.get_or_init(|| folder))
 }
 
 fn file_of(fd: &OwnedFd) -> DecInt {

@@ -154,17 +154,18 @@ impl Task {
         opened.map_err(|error| if error == Errno::NOENT { Errno::BADF } else { error })
     }
 
-    fn status(self) -> Option<String> {
+    fn status(self) -> Result<String, Errno> {
         // The standard library would begin with small pieces, each of which the kernel makes anew.
         let mut text = Vec::with_capacity(4096);
-        let file = fs::File::open(format!("/proc/{}/status", self.tid)).ok()?;
-        file.take(u64::MAX).read_to_end(&mut text).ok()?;
-        Some(String::from_utf8_lossy(&text).into_owned())
+        let file = fs::File::open(format!("/proc/{}/status", self.tid));
+        let read = file.and_then(|file| file.take(u64::MAX).read_to_end(&mut text));
+        read.map_err(|error| why_unknown(Errno::from_io_error(&error).unwrap_or(Errno::SRCH)))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// The caller's rights to files.
     pub(crate) fn rights(self) -> Result<Rights, Errno> {
-        let status = self.status().ok_or(Errno::SRCH)?;
+        let status = self.status()?;
         // Real, effective, saved, and the one for files.
         let for_files = |name| field(&status, name)?.split_whitespace().nth(3)?.parse().ok();
         let (Some(user), Some(group)) = (for_files("Uid"), for_files("Gid")) else { return Err(Errno::SRCH) };
@@ -173,13 +174,13 @@ impl Task {
     }
 
     fn umask(self) -> Option<u32> {
-        u32::from_str_radix(field(&self.status()?, "Umask")?, 8).ok()
+        u32::from_str_radix(field(&self.status().ok()?, "Umask")?, 8).ok()
     }
 
     /// True if a signal waits for the thread that it does not block. One for its whole process counts if it is this thread
     /// that gets it: the only one, or the first, which the kernel prefers.
     pub(crate) fn has_signal(self) -> bool {
-        let Some(status) = self.status() else { return false };
+        let Ok(status) = self.status() else { return false };
         let set =
             |name| field(&status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
         let is_first = field(&status, "Tgid").and_then(|number| number.parse().ok()) == Some(self.tid);
@@ -193,7 +194,7 @@ impl Task {
         if pidfd_open(raw_pid(self.tid)?, PidfdFlags::empty()).is_ok() {
             return Ok(self.tid);
         }
-        let status = self.status().ok_or(Errno::SRCH)?;
+        let status = self.status()?;
         field(&status, "Tgid").and_then(|number| number.parse().ok()).ok_or(Errno::SRCH)
     }
 
@@ -247,6 +248,11 @@ pub(crate) fn rest_of_page(address: u64) -> usize {
 /// The value of a line of `/proc/TID/status`.
 fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
     status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// A thread about which nothing can be read is gone, unless this process can open nothing more.
+fn why_unknown(errno: Errno) -> Errno {
+    if matches!(errno, Errno::MFILE | Errno::NFILE) { errno } else { Errno::SRCH }
 }
 
 fn last_errno() -> Errno {
