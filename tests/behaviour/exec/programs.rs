@@ -149,3 +149,18 @@ fn an_index_that_no_git_knows_any_more_is_not_kept_open() {
     drop(agent.stdin.take());
     agent.wait().unwrap();
 }
+
+#[test]
+fn a_supervisor_may_have_more_files_open_than_its_agent() {
+    let world = world();
+    let script = "ulimit -Sn; supervisor=$(cut -d' ' -f4 /proc/$PPID/stat); grep 'open files' /proc/$supervisor/limits";
+    let mut command = world.command("sh");
+    command.args(["-c", "ulimit -Sn 200; exec \"$@\"", "sh"]);
+    command.args([MALA, "exec", "--agent", "me", "--", "sh", "-c", script]).env_remove("MALA_AGENT");
+    let answer: Answer = command.output().unwrap().into();
+    let lines: Vec<&str> = answer.out.lines().collect();
+    let [agents, supervisors] = lines[..] else { panic!("{answer:?}") };
+    assert_eq!(agents, "200");
+    let limits: Vec<&str> = supervisors.split_whitespace().skip(3).collect();
+    assert!(limits[0] != "200" && limits[0] == limits[1], "{supervisors}");
+}

@@ -14,9 +14,11 @@ use std::path::Path;
 use std::process::Command;
 
 use libc::{c_int, c_long, sock_filter};
+use rustix::process::Rlimit;
 
 use super::filter;
 use super::keeper::{self, Care};
+use super::limits;
 
 /// First byte of the message that carries the listener.
 pub(crate) const LISTENER: u8 = b'L';
@@ -60,9 +62,12 @@ struct Kit {
     root: Vec<u8>,
     /// The signals that the program starts with blocked.
     mask: libc::sigset_t,
+    /// How many files the program may have open.
+    open_files: Rlimit,
 }
 
-/// Arranges that `command`, once spawned, runs under the rules and reports on `control`.
+/// Arranges that `command`, once spawned, runs under the rules and reports on `control`, and that this process may have as many
+/// files open as possible.
 pub(crate) fn arrange(
     command: &mut Command,
     control: Control,
@@ -71,7 +76,8 @@ pub(crate) fn arrange(
     mask: libc::sigset_t,
 ) {
     let root = OsStr::as_bytes(root.as_os_str()).to_vec();
-    let kit = Kit { control, ruleset, program: filter::program(), root, mask };
+    let open_files = limits::raise_open_files();
+    let kit = Kit { control, ruleset, program: filter::program(), root, mask, open_files };
     // SAFETY: `enter` allocates nothing, takes no lock and never unwinds into the parent's frames.
     unsafe { command.pre_exec(move || enter(&kit)) };
 }
@@ -92,6 +98,7 @@ fn enter(kit: &Kit) -> io::Result<()> {
             return give_up(kit, Step::Keeper);
         }
     }
+    limits::set_open_files(kit.open_files);
     for (stream, step) in [(0, Step::Input), (1, Step::Output), (2, Step::Error)] {
         if writes_into(stream, &kit.root) {
             return give_up(kit, step);

@@ -14,6 +14,7 @@ mod keeper;
 mod landlock;
 mod launch;
 mod leash;
+mod limits;
 mod links;
 mod memory;
 mod mounts;

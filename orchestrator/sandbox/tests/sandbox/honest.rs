@@ -185,6 +185,7 @@ all(child); os.setpriority(os.PRIO_PGRP, child, 7); print(os.getpriority(os.PRIO
 try: os.setpriority(os.PRIO_PROCESS, child, 7)
 except ProcessLookupError: print('gone')\""),
     work("signals its own children", &[], "sleep 9 & kill $!; wait $!; echo $?"),
+    work("may have as many files open as before", &[], "ulimit -Sn; ulimit -Hn"),
     work("passes exit codes on", &[], "(exit 3); echo $?; sh -c 'kill -TERM $$'; echo $?"),
 ];
 
