@@ -9,8 +9,8 @@ use mala_tests::{World, eventually};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::world;
-use crate::cli::{held, mala, pair};
+use super::{read, world};
+use crate::cli::{MALA, held, mala, pair};
 
 /// Nothing of an agent is left: no lock, no process, no socket.
 fn assert_nothing_left(world: &World) {
@@ -108,4 +108,21 @@ fn a_signal_to_the_whole_group_reaches_the_command_once() {
     }
     kill(pid_of(&agent), Signal::SIGUSR2).unwrap();
     assert_eq!((heard().as_str(), agent.wait().unwrap().code()), ("", Some(0)));
+}
+
+#[test]
+fn a_closed_terminal_ends_the_command_if_mala_is_all_that_ran_in_it() {
+    let world = world();
+    let command = format!("trap 'echo heard > free.txt; exit' HUP; echo ready > free.txt; {WAIT}");
+    let agent = format!("exec env --default-signal {MALA} exec --agent me -- bash -c \"{command}\"");
+    let mut terminal = world.command("script");
+    terminal.args(["-q", "-c", &agent, "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut terminal = terminal.env("SHELL", "/bin/sh").spawn().unwrap();
+    let wrote = |word: &str| read(&world, "free.txt").trim() == word;
+    eventually("the command runs", || wrote("ready"));
+    terminal.kill().unwrap();
+    terminal.wait().unwrap();
+    eventually("the command has heard of it", || wrote("heard"));
+    eventually("mala has ended", || held(&world) == [pair("held.txt", "other")]);
+    assert_nothing_left(&world);
 }

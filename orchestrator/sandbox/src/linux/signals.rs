@@ -29,6 +29,9 @@ const PASSED_ON: [i32; 10] = [
 /// it what was refused: it must not be stopped for that, since the program waits for its answers.
 const NOT_IN_FRONT: [i32; 2] = [libc::SIGTTOU, libc::SIGTTIN];
 
+/// What the kernel sends if a terminal goes away, and only to the leader of its session.
+const HANG_UP: [i32; 2] = [libc::SIGHUP, libc::SIGCONT];
+
 /// The mask of this process before [`take_signals`].
 static AT_FIRST: OnceLock<libc::sigset_t> = OnceLock::new();
 
@@ -70,6 +73,7 @@ pub(crate) struct Arrival {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sender {
+    /// Somebody who may have meant only us.
     Process,
     /// A terminal, which has sent it to the program as well.
     Kernel,
@@ -106,11 +110,21 @@ impl Signals {
             if usize::try_from(read) != Ok(size) {
                 return arrivals;
             }
-            let sender =
-                if information.ssi_code == libc::SI_KERNEL { Sender::Kernel } else { Sender::Process };
-            arrivals.extend(u8::try_from(information.ssi_signo).map(|number| Arrival { number, sender }));
+            let Ok(number) = u8::try_from(information.ssi_signo) else { continue };
+            arrivals.push(Arrival { number, sender: sender(i32::from(number), information.ssi_code) });
         }
     }
+}
+
+/// Who has sent the signal `number`, by the code that came with it.
+fn sender(number: i32, code: i32) -> Sender {
+    let hangs_up = HANG_UP.contains(&number) && leads_session();
+    if code == libc::SI_KERNEL && !hangs_up { Sender::Kernel } else { Sender::Process }
+}
+
+fn leads_session() -> bool {
+    // SAFETY: plain numbers.
+    unsafe { libc::getsid(0) == libc::getpid() }
 }
 
 fn passed_on() -> impl Iterator<Item = i32> {
