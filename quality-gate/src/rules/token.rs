@@ -213,6 +213,13 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_word_names_no_issue_whatever_the_pattern_is() {
+        for pattern in ["<id>", "#<id>", "...<id>", "<id>.", "bd-<id>"] {
+            assert!(!pattern.parse::<IssuePattern>().unwrap().names_any("...\n"), "{pattern}");
+        }
+    }
+
+    #[test]
     fn a_pattern_needs_one_place_for_the_id() {
         for text in ["", "bd-", "<id><id>"] {
             assert!(text.parse::<IssuePattern>().is_err(), "{text}");

@@ -39,6 +39,11 @@ fn the_demo_shows_what_it_promises_and_leaves_nothing_running() {
         (git(&["status", "--porcelain"]).as_str(), git(&["log", "--oneline"]).lines().count()),
         ("", 6)
     );
+    let path = format!("{}:{}", folder.join(".git/demo").display(), std::env::var("PATH").unwrap());
+    let doctor = mala(&world, ["doctor", "--json"]).current_dir(&folder).env("PATH", path).output().unwrap();
+    let checks = Answer::from(doctor).json()["checks"].clone();
+    let hooks = checks.as_array().unwrap().iter().find(|check| check["name"] == "git hooks").unwrap();
+    assert_eq!(hooks["status"], "ok", "{hooks}");
     let text = std::fs::read_to_string(folder.join("src/greet.sh")).unwrap();
     assert!(text.contains("hello") && !text.contains("HELLO"), "the neighbour's file is as it was: {text}");
 }

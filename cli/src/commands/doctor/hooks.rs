@@ -15,6 +15,9 @@ use super::{Check, Verdict, patience, switches};
 
 const SET_UP: &str = "set them up: mala init";
 
+/// A message without a word: there are patterns for which every word is an issue.
+const NAMELESS: &str = "...\n";
+
 /// Git's hooks: a message of an agent that names no issue must be refused.
 pub(super) fn git(scope: &Scope) -> Check {
     const NAME: &str = "git hooks";
@@ -92,7 +95,7 @@ impl Tried {
 
 fn try_commit_msg(root: &Path) -> io::Result<Tried> {
     let file = std::env::temp_dir().join(format!("mala-doctor-{}", std::process::id()));
-    std::fs::write(&file, "a message that names nothing\n")?;
+    std::fs::write(&file, NAMELESS)?;
     let mut hook = Command::new("git");
     hook.args(["hook", "run", Hook::CommitMsg.name(), "--"]).arg(&file);
     let ran = patience::output(hook.current_dir(root).env("MALA_AGENT", "doctor"), &[]);
