@@ -149,15 +149,20 @@ impl Call {
         Ok(String::from_utf8_lossy(&self.output()?).trim_end_matches('\n').to_owned())
     }
 
-    /// Yes for exit 0, no for exit 1, anything else is an error.
-    pub(crate) fn answer(self) -> Result<bool, GitError> {
+    /// What it wrote as one line of text; nothing for exit 1, anything else is an error.
+    pub(crate) fn line_if_any(self) -> Result<Option<String>, GitError> {
         let shown = self.shown.clone();
         let output = self.finish()?;
         match output.status.code() {
-            Some(0) => Ok(true),
-            Some(1) => Ok(false),
+            Some(0) => Ok(Some(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())),
+            Some(1) => Ok(None),
             _ => Err(failed(shown, &output)),
         }
+    }
+
+    /// Yes for exit 0, no for exit 1, anything else is an error.
+    pub(crate) fn answer(self) -> Result<bool, GitError> {
+        Ok(self.line_if_any()?.is_some())
     }
 
     /// Starts it; both outputs are piped.

@@ -171,22 +171,30 @@ impl Repo {
     }
 
     pub fn head(&self) -> Result<Head, GitError> {
-        let named = self.git("symbolic-ref").args(["-q", "HEAD"]).finish()?;
+        let named = self.branch()?;
         let at = self.resolve("HEAD")?;
-        if named.status.success() {
-            let name = String::from_utf8_lossy(&named.stdout).trim_end_matches('\n').to_owned();
+        if let Some(name) = named {
             return Ok(Head::Branch { name, at });
         }
         let at = at.ok_or_else(|| GitError::answer("rev-parse HEAD", b""))?;
         Ok(Head::Detached { at })
     }
 
-    /// The commit that `revision` names, if there is one.
+    /// The full name of the branch that is checked out; none for a detached `HEAD`.
+    pub(crate) fn branch(&self) -> Result<Option<String>, GitError> {
+        self.git("symbolic-ref").args(["-q", "HEAD"]).line_if_any()
+    }
+
+    /// The commit that `revision` names, if there is one. Whatever else keeps git from an answer is an error.
     pub fn resolve(&self, revision: &str) -> Result<Option<Oid>, GitError> {
         let commit = format!("{revision}^{{commit}}");
-        let found =
-            self.git("rev-parse").args(["--verify", "--quiet", "--end-of-options", &commit]).finish()?;
-        Ok(found.status.success().then(|| Oid::from_bytes(found.stdout.trim_ascii())).flatten())
+        let call = self.git("rev-parse").args(["--verify", "--quiet", "--end-of-options", &commit]);
+        match call.line_if_any() {
+            Ok(line) => Ok(line.and_then(|line| Oid::parse(&line))),
+            // The only revision that git has more to say about: `HEAD@{99}`, where the log is not that long.
+            Err(GitError::Failed { stderr, .. }) if stderr.starts_with("fatal: log for ") => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Fails if git cannot read its index.

@@ -273,3 +273,18 @@ fn a_failure_names_the_command_the_reason_and_what_to_do() {
     assert!(error.starts_with("`git rev-list --max-count=1"), "{error}");
     assert!(error.contains("(exit status: 128): fatal: bad object"), "{error}");
 }
+
+#[test]
+fn a_revision_that_is_not_there_is_one_thing_and_a_git_that_does_not_answer_another() {
+    let w = World::new();
+    let blob = w.git(&["rev-parse", "HEAD:a.txt"]);
+    assert_eq!(w.repo().resolve("HEAD").unwrap(), Some(w.head()));
+    for none in ["nope", "HEAD~99", "HEAD@{99}", "", "--all", &"0".repeat(40), &blob] {
+        assert_eq!(w.repo().resolve(none).unwrap(), None, "{none}");
+    }
+    let of_another_user = w.repo().with_env("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1");
+    let error = of_another_user.resolve("HEAD").unwrap_err().to_string();
+    assert!(error.contains("dubious ownership") && error.contains("safe.directory"), "{error}");
+    let error = of_another_user.head().unwrap_err().to_string();
+    assert!(error.contains("dubious ownership"), "{error}");
+}
