@@ -1,7 +1,10 @@
+use std::ffi::OsStr;
+
 use clap::Args;
+use mala_core::claim::{Reading, TargetError};
 use mala_core::file::MESSAGE;
-use mala_core::{IssueId, Priority};
-use mala_store::{IssueName, NewIssue};
+use mala_core::{IssueId, Mode, Pattern, Priority, Scope, Target};
+use mala_store::{IssueError, IssueName, NewIssue, StoreError};
 use serde_json::json;
 
 use super::desk;
@@ -38,7 +41,7 @@ pub(crate) struct AddArgs {
     /// Issue that must be closed first; may be repeated
     #[arg(long, value_name = "ID")]
     after: Vec<IssueId>,
-    /// File or pattern it will touch; may be repeated
+    /// File, folder or pattern it will touch, as it is called in the current folder; may be repeated
     #[arg(long = "file", value_name = "PATH")]
     files: Vec<String>,
     /// Word attached to it; may be repeated
@@ -51,6 +54,7 @@ pub(crate) struct AddArgs {
 
 pub(crate) fn cmd_add(args: &AddArgs, context: &Context) -> Result<Code, CliError> {
     let (mut store, who) = desk(context)?;
+    let scope = context.scope()?;
     let new = NewIssue {
         name: match &args.id {
             Some(id) => IssueName::Given(id.clone()),
@@ -64,7 +68,7 @@ pub(crate) fn cmd_add(args: &AddArgs, context: &Context) -> Result<Code, CliErro
         kind: args.kind.clone(),
         labels: args.labels.clone(),
         needs: args.after.clone(),
-        files: args.files.clone(),
+        files: args.files.iter().map(|file| from_the_top(file, &scope, context)).collect::<Result<_, _>>()?,
         parent: args.parent.clone(),
     };
     let issue = store.add_issue(&who, &new)?;
@@ -72,6 +76,28 @@ pub(crate) fn cmd_add(args: &AddArgs, context: &Context) -> Result<Code, CliErro
         .ui
         .answer(&json!({ "issue": issue }), |out| writeln!(out, "{}: {}", issue.id, plain(&issue.title)))?;
     Ok(Code::SUCCESS)
+}
+
+/// What was typed in some folder, as it is called at the top of the checkout: agents and other trackers know nothing of folders.
+fn from_the_top(typed: &str, scope: &Scope, context: &Context) -> Result<String, CliError> {
+    let want = scope.want(&context.cwd, OsStr::new(typed), Mode::Exclusive, Reading::Guess);
+    let name = match want.map_err(|error| not_a_file(typed, error))?.target {
+        Target::File(key) => Pattern::literal(key.as_bytes()).text().to_vec(),
+        target => target.as_bytes().to_vec(),
+    };
+    String::from_utf8(name).map_err(|error| {
+        CliError::usage(format!("`{}` cannot be named by an issue: {}", plain(typed), error.utf8_error()))
+            .hint("name a pattern that stands for it: a `?` is any character")
+    })
+}
+
+fn not_a_file(typed: &str, error: TargetError) -> CliError {
+    match error {
+        TargetError::Pattern(source) => {
+            StoreError::from(IssueError::BadFile { text: typed.to_owned(), source }).into()
+        }
+        TargetError::Key(error) => CliError::usage(error).hint("an issue names files of its own checkout"),
+    }
 }
 
 fn text(given: &str, context: &Context) -> Result<String, CliError> {
