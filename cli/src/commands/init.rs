@@ -59,6 +59,15 @@ enum Action {
     Nothing,
 }
 
+/// A file that could not be written or removed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot change `{}`", plain(.path.display()))]
+struct NotWritten {
+    path: PathBuf,
+    #[source]
+    source: io::Error,
+}
+
 pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     // Everything is read and understood before anything is written. Hooks could do nothing but refuse with bad settings.
@@ -73,7 +82,9 @@ pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliEr
     }
     let repo = Repo::new(scope.clone());
     let hooks = if args.undo { hooks::undo(&repo)? } else { hooks::install(&repo)? };
-    steps.iter().try_for_each(|step| step.perform(&scope))?;
+    for step in &steps {
+        step.perform(&scope).map_err(|source| NotWritten { path: step.path.clone(), source })?;
+    }
     let shown: Vec<(String, &str)> = hooks
         .iter()
         .map(|done| (relative(&done.path, &scope), hook_words(done)))
@@ -227,23 +238,26 @@ impl Step {
         match &self.action {
             Action::Nothing => Ok(()),
             Action::Write(text) => {
-                if let Some(folder) = self.path.parent() {
-                    fs::create_dir_all(folder)?;
-                }
-                replace(&self.path, text)
+                let folder = self.path.parent().map_or(Ok(()), fs::create_dir_all);
+                let written = folder.and_then(|()| replace(&self.path, text));
+                written.inspect_err(|_| self.remove_folders(scope))
             }
             Action::Remove => {
                 fs::remove_file(&self.path)?;
-                // A folder that is empty now was made for this file.
-                let mut folder = self.path.parent();
-                while let Some(empty) = folder.filter(|folder| *folder != scope.root()) {
-                    if fs::remove_dir(empty).is_err() {
-                        break;
-                    }
-                    folder = empty.parent();
-                }
+                self.remove_folders(scope);
                 Ok(())
             }
+        }
+    }
+
+    /// A folder that is empty without the file was made for it.
+    fn remove_folders(&self, scope: &Scope) {
+        let mut folder = self.path.parent();
+        while let Some(empty) = folder.filter(|folder| *folder != scope.root()) {
+            if fs::remove_dir(empty).is_err() {
+                break;
+            }
+            folder = empty.parent();
         }
     }
 }
@@ -257,13 +271,17 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         std::process::id()
     ));
     let permissions = fs::metadata(&target).ok().map(|metadata| metadata.permissions());
-    let mut file = fs::File::create(&beside)?;
+    let written = write(&beside, text, permissions).and_then(|()| fs::rename(&beside, &target));
+    written.inspect_err(|_| drop(fs::remove_file(&beside)))
+}
+
+fn write(path: &Path, text: &str, permissions: Option<fs::Permissions>) -> io::Result<()> {
+    let mut file = fs::File::create(path)?;
     file.write_all(text.as_bytes())?;
     if let Some(permissions) = permissions {
         file.set_permissions(permissions)?;
     }
-    file.sync_all()?;
-    fs::rename(&beside, &target).inspect_err(|_| drop(fs::remove_file(&beside)))
+    file.sync_all()
 }
 
 fn read(path: &Path) -> Result<Option<String>, CliError> {
@@ -337,6 +355,12 @@ fn hook_words(done: &Done) -> &'static str {
 
 fn relative(path: &Path, scope: &Scope) -> String {
     path.strip_prefix(scope.root()).unwrap_or(path).display().to_string()
+}
+
+impl From<NotWritten> for CliError {
+    fn from(error: NotWritten) -> Self {
+        Self::failed(error).hint("what was done before stays; the same command goes on with the rest")
+    }
 }
 
 impl From<InstallError> for CliError {

@@ -174,17 +174,24 @@ fn install_one(folder: &Path, hook: Hook) -> Result<Done, HooksError> {
     } else {
         Installed::Updated
     };
-    write(&path, &text).map_err(at(&path))?;
+    if let Err(error) = write(&path, &text) {
+        if what == Installed::Chained {
+            // The hook has its place still, and its second name would be in the way of the next try.
+            fs::remove_file(kept(&path)).ok();
+        }
+        return Err(at(&path)(error));
+    }
     Ok(Done { hook, path, what })
 }
 
 /// Written beside and renamed, so a commit at this moment sees the old hook or the new one.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let beside = path.with_extension(format!("mala-{:08x}", fastrand::u32(..)));
-    fs::write(&beside, text)?;
-    fs::set_permissions(&beside, Permissions::from_mode(0o755))?;
-    fs::File::open(&beside)?.sync_all()?;
-    fs::rename(&beside, path)
+    let written = fs::write(&beside, text)
+        .and_then(|()| fs::set_permissions(&beside, Permissions::from_mode(0o755)))
+        .and_then(|()| fs::File::open(&beside)?.sync_all())
+        .and_then(|()| fs::rename(&beside, path));
+    written.inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
 fn undo_one(folder: &Path, hook: Hook) -> Result<Done, HooksError> {

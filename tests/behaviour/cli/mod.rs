@@ -4,6 +4,7 @@ mod asks;
 mod bad_input;
 mod contract;
 mod hints;
+mod init;
 mod issues;
 mod locks;
 mod logs;
