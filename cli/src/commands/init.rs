@@ -77,7 +77,7 @@ pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliEr
         Some(context.load_settings(Some(&scope), Vec::new())?.settings.project.preset)
     };
     let steps = if args.undo { undo_steps(args, &scope)? } else { steps(args, &scope)? };
-    if !args.yes && !context.ui.json && context.ui.is_live() && !confirmed(context, &steps)? {
+    if !args.yes && !context.ui.json && context.ui.is_live() && !confirmed(args, context, &steps)? {
         return Err(CliError::refused("nothing was changed"));
     }
     let repo = Repo::new(scope.clone());
@@ -326,17 +326,19 @@ fn program() -> String {
     own.map_or_else(|| "mala".to_owned(), |own| own.display().to_string())
 }
 
-fn confirmed(context: &Context, steps: &[Step]) -> Result<bool, CliError> {
+fn confirmed(args: &InitArgs, context: &Context, steps: &[Step]) -> Result<bool, CliError> {
     let mut err = context.ui.err();
-    writeln!(err, "This puts mala into git's hooks and touches:")?;
+    let does = if args.undo { "takes mala out of" } else { "puts mala into" };
+    writeln!(err, "This {does} git's hooks and touches:")?;
     for step in steps.iter().filter(|step| !matches!(step.action, Action::Nothing)) {
         writeln!(err, "{:>9}  {}", step.what, step.path.display())?;
     }
     write!(err, "Go on? [Y/n] ")?;
     err.flush()?;
     let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "" | "y" | "Y" | "yes"))
+    // Nothing at all is not even an empty line: whoever ends the input there does not want to go on.
+    let is_answered = io::stdin().read_line(&mut answer)? > 0;
+    Ok(is_answered && matches!(answer.trim(), "" | "y" | "Y" | "yes"))
 }
 
 fn hook_words(done: &Done) -> &'static str {

@@ -1,4 +1,4 @@
-//! `mala init`: what is left if it goes wrong.
+//! `mala init`: asking before, and what is left if it goes wrong.
 
 use std::fs;
 use std::path::Path;
@@ -42,4 +42,25 @@ fn what_cannot_be_written_is_named_and_leaves_nothing_half_done() {
         assert_eq!(all_files(world.root()), before);
         done(&world, "init --yes --client claude");
     }
+}
+
+/// What appears on a terminal on which the input ends at once.
+fn asked(world: &World, line: &str) -> Answer {
+    let mut script = world.command("script");
+    script.args(["-q", "-e", "-c", &format!("{MALA} {line}"), "/dev/null"]);
+    script.env("TERM", "xterm").stdin(Stdio::null()).output().unwrap().into()
+}
+
+#[test]
+fn whoever_says_nothing_has_not_said_yes() {
+    let world = World::new();
+    let before = all_files(world.root());
+    let init = asked(&world, "init --client claude");
+    assert!(init.out.contains("This puts mala into git's hooks") && init.code == 1, "{init:?}");
+    assert_eq!(all_files(world.root()), before);
+    done(&world, "init --yes --client claude");
+    let before = all_files(world.root());
+    let undo = asked(&world, "init --undo");
+    assert!(undo.out.contains("This takes mala out of git's hooks") && undo.code == 1, "{undo:?}");
+    assert_eq!(all_files(world.root()), before);
 }
