@@ -218,6 +218,20 @@ pub(crate) fn find(dir: &Path) -> Option<PathBuf> {
         .find(|socket| query(socket, words()).is_ok_and(|(code, _)| code == Code::SUCCESS))
 }
 
+/// The sockets in the folder `dir` whose supervisors were killed: nobody listens there, and their processes are gone.
+pub(crate) fn left(dir: &Path) -> Vec<PathBuf> {
+    let sockets = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    sockets.filter(|socket| is_left(socket)).collect()
+}
+
+/// One that was made just now has a process, and one of another container has somebody who listens.
+fn is_left(socket: &Path) -> bool {
+    let name = socket.file_name().and_then(|name| name.to_str());
+    let pid = name.and_then(|name| name.strip_suffix(".sock")?.parse().ok());
+    pid.is_some_and(|pid| Process::find(pid).is_none())
+        && matches!(connect(socket), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
 /// The supervisor's end. The socket's file goes away with it.
 #[derive(Debug)]
 pub(crate) struct Desk {

@@ -46,6 +46,10 @@ pub(crate) fn find(_dir: &Path) -> Option<PathBuf> {
     None
 }
 
+pub(crate) fn left(_dir: &Path) -> Vec<PathBuf> {
+    Vec::new()
+}
+
 pub(crate) fn supervisor() -> Option<PathBuf> {
     None
 }

@@ -24,6 +24,7 @@ mod serial;
 
 pub use evidence::{Evidence, EvidenceId, EvidenceLog};
 pub use git::{GitError, Oid, Repo};
+pub use owned_folder::left_behind;
 pub use ownership::{Holder, Ownership, OwnershipError};
 pub use path::RepoPath;
 pub use rules::{Candidate, GateError, Records, Rules, check};

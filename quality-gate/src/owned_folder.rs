@@ -10,6 +10,8 @@ use std::{fs, io};
 use mala_core::ports::Liveness;
 use mala_core::{Life, Owner};
 
+use crate::Repo;
+
 /// Between the parts of a name; escaped within them.
 const SEPARATOR: char = '~';
 
@@ -67,6 +69,23 @@ fn unlock(folder: &Path) {
             unlock(&entry.path());
         }
     }
+}
+
+/// What killed commits and tests have left behind, which [`crate::commit::sweep`] and [`crate::snapshot::sweep`] clear away.
+pub fn left_behind(repo: &Repo, liveness: &dyn Liveness) -> io::Result<Vec<PathBuf>> {
+    let work = repo.scope().work_dir();
+    let kinds = match fs::read_dir(&work) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        entries => entries?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?,
+    };
+    let mut found = Vec::new();
+    for parent in kinds.into_iter().chain([repo.scope().state_dir().join("snapshots")]) {
+        if parent.is_dir() {
+            found.extend(abandoned(&parent, liveness)?);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 /// The folders in `parent` whose owners are certainly gone.

@@ -1,7 +1,10 @@
 use std::borrow::Cow;
+use std::fs;
+use std::io;
 use std::path::PathBuf;
 
 use clap::Args;
+use mala_core::Scope;
 use mala_core::issue::Run;
 use mala_gate::evidence::{EvidenceError, retention};
 use mala_gate::{Repo, commit, snapshot};
@@ -12,17 +15,20 @@ use serde_json::json;
 
 use super::status::{leftover_lines, leftovers_json};
 use crate::context::{Context, open};
+use crate::desk;
 use crate::enforce::{self, gits};
 use crate::error::{CliError, Code};
 use crate::ui::plain;
 
 /// Why a run is put away only by force.
 const FOREIGN: &str = "which cannot be judged from here";
+/// Whose files nobody needs any more.
+const KILLED: &str = "a process that was killed";
 
 /// Put away what dead agents left behind
 ///
-/// Frees locks whose process has ended or whose lease is over, removes dead places in queues and drops events, evidence and
-/// saved outputs older than `logs.keep`. Lists everything it does. What a running process of this machine holds is never
+/// Frees locks whose process has ended or whose lease is over, removes dead places in queues and what killed commands have left
+/// in mala's folders, and drops events, evidence and saved outputs older than `logs.keep`. Lists everything it does. What a running process of this machine holds is never
 /// touched, nor is evidence from the time since the oldest agent or attempt that is not over.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -56,19 +62,16 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     if args.force && !args.dry_run {
         foreign.iter().try_for_each(|run| store.end_run(&run.id, &json!({ "by": "mala clean --force" })))?;
     }
-    let mut git_locks = Vec::new();
-    if !args.dry_run {
-        // Locks of killed gits of agents, spare folders of killed supervisors, drafts of killed commits, and snapshots of
-        // killed tests.
-        git_locks = gits::locks::sweep(&scope);
-        mala_sandbox::sweep_spares(&enforce::spares(&scope)).map_err(CliError::failed)?;
-        let repo = Repo::new(scope);
-        commit::sweep(&repo, &ProcessTable)?;
-        snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
-    }
+    let remains = remains(&scope)?;
+    let git_locks = if args.dry_run { Vec::new() } else { bury(&scope)? };
     let (ended, kept) = if args.force { (foreign, Vec::new()) } else { (Vec::new(), foreign) };
     let mut all = leftovers_json(&leftovers);
     all.extend(ended.iter().map(|run| json!({ "kind": "run", "id": run.id, "cause": FOREIGN })));
+    all.extend(
+        remains
+            .iter()
+            .map(|path| json!({ "kind": "files", "path": path.to_string_lossy(), "cause": KILLED })),
+    );
     let body = json!({
         "done": !args.dry_run, "leftovers": all,
         "evidence": texts(&evidence), "git_locks": texts(&git_locks),
@@ -80,6 +83,7 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
         lines.extend(
             git_locks.iter().map(|path| format!("`{}` of a git that was killed", plain(path.display()))),
         );
+        lines.extend(remains.iter().map(|path| format!("`{}` of {KILLED}", plain(path.display()))));
         lines.extend(ended.iter().map(run_line));
         match lines.as_slice() {
             [] => writeln!(out, "nothing to put away"),
@@ -89,6 +93,34 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
         kept.iter().try_for_each(|run| writeln!(out, "left alone: {} ({hint})", run_line(run)))
     })?;
     Ok(Code::SUCCESS)
+}
+
+/// What killed processes have left on the disk: drafts of commits, snapshots of tests, spare folders and sockets of supervisors.
+fn remains(scope: &Scope) -> Result<Vec<PathBuf>, CliError> {
+    let mut found = mala_gate::left_behind(&Repo::new(scope.clone()), &ProcessTable)?;
+    found.extend(mala_sandbox::left_spares(&enforce::spares(scope))?);
+    found.extend(desk::left(&desks(scope)));
+    Ok(found)
+}
+
+/// Removes all of that, and the locks of killed gits of agents, which it gives.
+fn bury(scope: &Scope) -> Result<Vec<PathBuf>, CliError> {
+    let git_locks = gits::locks::sweep(scope);
+    mala_sandbox::sweep_spares(&enforce::spares(scope)).map_err(CliError::failed)?;
+    for socket in desk::left(&desks(scope)) {
+        match fs::remove_file(socket) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    let repo = Repo::new(scope.clone());
+    commit::sweep(&repo, &ProcessTable)?;
+    snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
+    Ok(git_locks)
+}
+
+fn desks(scope: &Scope) -> PathBuf {
+    scope.state_dir().join("desk")
 }
 
 fn run_line(run: &Run) -> String {

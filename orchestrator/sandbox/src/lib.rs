@@ -140,10 +140,10 @@ pub use hold::Hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use linux::{
     Capture, Held, Leash, expect_children, has_writers, identity_of, identity_of_open, keep_sqlite_locks,
-    probe, remove_name, run, run_unprotected, sweep_spares, take_signals, tie, writers,
+    left_spares, probe, remove_name, run, run_unprotected, sweep_spares, take_signals, tie, writers,
 };
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub use other::{
     Capture, Held, Leash, expect_children, has_writers, identity_of, identity_of_open, keep_sqlite_locks,
-    probe, remove_name, run, run_unprotected, sweep_spares, take_signals, tie, writers,
+    left_spares, probe, remove_name, run, run_unprotected, sweep_spares, take_signals, tie, writers,
 };

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -46,6 +46,11 @@ impl Leash {
 /// Ties nothing: what a program starts can leave it here.
 pub fn tie(_command: &mut Command) -> io::Result<Option<Leash>> {
     Ok(None)
+}
+
+/// There are none here.
+pub fn left_spares(_parent: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(Vec::new())
 }
 
 /// There are none here.

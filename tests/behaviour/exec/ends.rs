@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -221,4 +221,42 @@ fn git_starts_nothing_in_the_background_that_would_end_half_way_with_its_agent()
     assert!(!starts_more());
     assert!(world.command("sh").args(["-c", commit]).status().unwrap().success());
     assert!(starts_more(), "without mala");
+}
+
+#[test]
+fn what_a_killed_supervisor_and_a_killed_test_leave_on_the_disk_is_listed_and_removed() {
+    let world = world();
+    let start = |args: &[&str]| {
+        let mut command = mala(&world, args.iter().copied());
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let (work, state) = (world.scope().work_dir(), world.state_dir());
+    let inside = |folder: &Path| -> Vec<PathBuf> {
+        fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    };
+    let mut supervisor = start(&["exec", "--agent", "me", "--", "sh", "-c", "echo on > free.txt; sleep 600"]);
+    let mut test =
+        start(&["test", "--agent", "it", "--isolated", "--", "sh", "-c", "echo > ../../on; sleep 600"]);
+    eventually("the agent is at work", || read(&world, "free.txt") == "on\n");
+    eventually("the test is at work", || inside(&work).iter().any(|folder| !inside(folder).is_empty()));
+    let living = done(&world, "clean --dry-run --json").json()["leftovers"].clone();
+    assert_eq!(living, serde_json::json!([]), "nothing of the living");
+    for killed in [&mut supervisor, &mut test] {
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+    }
+    let left = [inside(&work.join("snapshots")), inside(&state.join("spares")), inside(&state.join("desk"))]
+        .concat();
+    assert_eq!(left.len(), 3, "{left:?}");
+    let listed = |answer: &Answer| -> Vec<PathBuf> {
+        let all = answer.json()["leftovers"].as_array().unwrap().clone();
+        let of_files = all.iter().filter(|it| it["kind"] == "files");
+        of_files.map(|it| PathBuf::from(it["path"].as_str().unwrap())).collect()
+    };
+    eventually("their trees are dead, and it is listed", || {
+        listed(&done(&world, "clean --dry-run --json")) == left
+    });
+    assert_eq!(listed(&done(&world, "clean --json")), left);
+    assert!(left.iter().all(|path| !path.exists()), "{left:?}");
+    assert_eq!(listed(&done(&world, "clean --dry-run --json")), Vec::<PathBuf>::new());
 }

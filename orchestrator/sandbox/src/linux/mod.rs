@@ -37,7 +37,7 @@ pub use identity::{identity_of, identity_of_open, remove_name};
 pub use leash::{Leash, tie};
 pub use probe::probe;
 pub use signals::{expect_children, take_signals};
-pub use spares::sweep_spares;
+pub use spares::{left_spares, sweep_spares};
 pub use sqlite::keep_sqlite_locks;
 pub use supervisor::run;
 pub use unprotected::run_unprotected;

@@ -77,17 +77,23 @@ impl Drop for Spares {
 
 /// Removes what killed supervisors have left in [`Jail::spares`](crate::Jail::spares).
 pub fn sweep_spares(parent: &Path) -> io::Result<()> {
+    // Each is locked until it is gone.
+    left(parent)?.iter().try_for_each(|(home, _lock)| remove(home))
+}
+
+/// What [`sweep_spares`] would remove.
+pub fn left_spares(parent: &Path) -> io::Result<Vec<PathBuf>> {
+    Ok(left(parent)?.into_iter().map(|(home, _lock)| home).collect())
+}
+
+fn left(parent: &Path) -> io::Result<Vec<(PathBuf, File)>> {
     let entries = match fs::read_dir(parent) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    for entry in entries.flatten() {
-        let is_left = |home: &File| rustix::fs::flock(home, FlockOperation::NonBlockingLockExclusive).is_ok();
-        if File::open(entry.path()).is_ok_and(|home| is_left(&home)) {
-            remove(&entry.path())?;
-        }
-    }
-    Ok(())
+    let is_left = |home: &File| rustix::fs::flock(home, FlockOperation::NonBlockingLockExclusive).is_ok();
+    let locked = |home: PathBuf| File::open(&home).ok().filter(is_left).map(|lock| (home, lock));
+    Ok(entries.flatten().filter_map(|entry| locked(entry.path())).collect())
 }
 
 /// Removes a folder, also if somebody has put folders into it that cannot be looked into.
