@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use mala_core::{AgentId, IssueId, LockName, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -67,7 +68,7 @@ pub struct Evidence {
     pub run: Option<RunId>,
     /// The command line, secrets masked.
     pub argv: Vec<String>,
-    /// The folder it ran in; for an isolated run, the folder of the checkout that stands for.
+    /// The folder it ran in; for an isolated run, the folder of the checkout that stands for. See [`Self::folder`].
     pub cwd: String,
     #[serde(deserialize_with = "serial::time")]
     pub started_at: Timestamp,
@@ -99,6 +100,12 @@ pub struct Evidence {
 impl Evidence {
     pub fn has_passed(&self) -> bool {
         self.exit_code == Some(0)
+    }
+
+    /// The folder it ran in, byte for byte: in [`Self::cwd`], a path that is no text stands as in lists of files.
+    pub fn folder(&self) -> PathBuf {
+        RepoPath::from_text(&self.cwd)
+            .map_or_else(|| PathBuf::from(&self.cwd), |path| path.as_path().to_owned())
     }
 
     /// The command line for a person.

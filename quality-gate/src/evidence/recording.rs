@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use mala_core::{AgentId, LockName, Timestamp};
@@ -126,7 +127,7 @@ impl Recording {
             issue: self.who.issue,
             run: self.who.run,
             argv: mask_args(&argv),
-            cwd: self.launch.cwd.to_string_lossy().into_owned(),
+            cwd: RepoPath::from_bytes(self.launch.cwd.as_os_str().as_bytes()).to_text(),
             started_at: self.started_at,
             ended_at,
             exit_code: ended.exit_code,

@@ -54,7 +54,8 @@ pub(super) fn judge(
     if !pattern.matches(&evidence.argv) {
         return None;
     }
-    let cwd = Path::new(&evidence.cwd);
+    let folder = evidence.folder();
+    let cwd = folder.as_path();
     let hollow = evidence.argv.iter().skip(1).find(|arg| HOLLOW.contains(&arg.as_str()));
     Some(if let Some(option) = hollow {
         Some(Lacking::Hollow(option.clone()))

@@ -11,6 +11,7 @@ mod shell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -130,7 +131,7 @@ fn conclude(
         issue: None,
         run: None,
         argv: mask_args(&call.argv),
-        cwd: call.cwd.to_string_lossy().into_owned(),
+        cwd: RepoPath::from_bytes(call.cwd.as_os_str().as_bytes()).to_text(),
         started_at: call.started_at,
         ended_at: call.ended_at,
         exit_code: call.exit_code,

@@ -1,6 +1,8 @@
 //! Only evidence of this agent, that passed, on exactly what was committed, counts.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 
 use mala_core::Timestamp;
 use mala_gate::evidence::{EvidenceLog, Launch, Place};
@@ -365,6 +367,19 @@ fn a_run_in_another_folder_does_not_count() {
     d.record("A", launch, 0, || {});
     d.commit();
     assert!(d.fails("command").contains("was run outside this checkout"));
+}
+
+#[test]
+fn a_checkout_may_have_any_name() {
+    let mut d = Desk::new();
+    let root = d.w.base().join(OsStr::from_bytes(b"odd \xff \"name\""));
+    fs::rename(&d.w.root, &root).unwrap();
+    d.w.root = root;
+    d.edit("A", "a.txt", "good\n");
+    let record = d.run("A", "pytest", 0);
+    assert_eq!(record.cwd, format!("\"{}/odd \\377 \\\"name\\\"\"", d.w.base().display()));
+    d.commit();
+    d.passes();
 }
 
 #[test]
