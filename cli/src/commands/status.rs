@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use mala_config::Settings;
 use mala_core::issue::{Attempt, AttemptState, Run};
+use mala_core::shell::word;
 use mala_core::{Ask, IssueId, Life, Lock, RunId, Scope, Timestamp};
 use mala_engine::profile_of;
 use mala_store::{Agent, AskFilter, Extent, Health, Leftovers, Standing, Status, Store};
@@ -315,8 +316,9 @@ impl<'a> Picture<'a> {
                 let issue = &attempt.issue;
                 writeln!(
                     out,
-                    "{YELLOW}{issue} asks{YELLOW:#}: {} (answer: mala issue note {issue} 'TEXT')",
-                    plain(question)
+                    "{YELLOW}{issue} asks{YELLOW:#}: {} (answer: mala issue note {} 'TEXT')",
+                    plain(question),
+                    word(issue.as_str())
                 )?;
             }
         }

@@ -61,3 +61,22 @@ fn a_run_that_is_stopped_does_not_wait_for_answers() {
     assert_eq!(run.only("handed_over")["reason"], "the run was stopped", "{run:?}");
     assert_eq!((run.code, batch.status_of("bd-1").as_str()), (1, "open"));
 }
+
+#[test]
+fn what_is_to_be_typed_about_an_issue_is_one_word_whatever_its_id_is() {
+    let batch = Batch::with(ASKS, "[run]\nanswer_wait = \"3s\"");
+    batch.issue("my issue", &[]);
+    let (note, show) = ("mala issue note 'my issue' 'TEXT'", "mala issue show 'my issue'");
+    let told = std::thread::scope(|scope| {
+        let run = scope.spawn(|| batch.text(&[]));
+        eventually("the question is seen", || {
+            let status = done(&batch.world, "status").out;
+            assert!(!status.contains("asks") || status.contains(note), "{status}");
+            status.contains(note)
+        });
+        run.join().unwrap().out
+    });
+    for hint in [note, show, "mala run --issue 'my issue'"] {
+        assert!(told.contains(hint), "{told}");
+    }
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use mala_core::IssueId;
+use mala_core::shell::word;
 use mala_engine::{AttemptResult, AttemptSummary, NotAccepted, Summary};
 
 use super::words::{short, way_back};
@@ -94,7 +95,7 @@ fn write_not_accepted(out: &mut dyn Write, summary: &Summary) -> io::Result<()> 
 
 /// Issues that nobody works on before a person has looked at them.
 pub(crate) fn write_blocked(out: &mut dyn Write, blocked: &[IssueId]) -> io::Result<()> {
-    let Some(first) = blocked.first() else { return Ok(()) };
+    let Some(first) = blocked.first().map(|issue| word(issue.as_str())) else { return Ok(()) };
     let named: Vec<&str> = blocked.iter().take(NAMED_ISSUES).map(IssueId::as_str).collect();
     let rest = if blocked.len() > named.len() { ", ..." } else { "" };
     let number = u64::try_from(blocked.len()).unwrap_or(u64::MAX);

@@ -1,6 +1,7 @@
 //! Events in words.
 
 use mala_core::Timestamp;
+use mala_core::shell::word;
 use mala_engine::ports::Held;
 use mala_engine::salvage::apply_command;
 use mala_engine::{Event, Recovered};
@@ -40,8 +41,9 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
         Event::NeedsInput { issue, question, until, .. } => vec![line(
             issue,
             &format!(
-                "{YELLOW}needs input{YELLOW:#} until {until}: {} (answer: mala issue note {issue} 'TEXT')",
-                plain(question)
+                "{YELLOW}needs input{YELLOW:#} until {until}: {} (answer: mala issue note {} 'TEXT')",
+                plain(question),
+                word(issue.as_str())
             ),
         )],
         Event::Answered { issue, answer, .. } => {
