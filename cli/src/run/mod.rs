@@ -170,6 +170,7 @@ impl Wish {
         self.max_agents = self.max_agents.or_else(|| number("max_agents"));
         self.max_issues = self.max_issues.or_else(|| number("max_issues"));
         self.watch = options["watch"].as_bool().unwrap_or(false);
+        self.timeout = self.timeout.or_else(|| options["timeout_ms"].as_u64().map(Duration::from_millis));
         self.profile = self.profile.take().or_else(|| options["profile"].as_str().map(str::to_owned));
         Ok(())
     }

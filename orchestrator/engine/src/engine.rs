@@ -125,6 +125,7 @@ fn describe(options: &Options) -> serde_json::Value {
         "max_issues": options.max_issues,
         "issues": options.issues,
         "watch": options.watch,
+        "timeout_ms": options.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
         "profile": options.profiles.forced,
     })
 }

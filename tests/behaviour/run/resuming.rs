@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use mala_tests::eventually;
 
 use super::{Batch, Run, stopping::interrupt};
+use crate::cli::done;
 
 /// A client with sessions: its first process writes half of the work and hangs; one that resumes the session finishes it.
 const HALF: &str = r#"
@@ -107,4 +108,20 @@ fn without_resuming_an_interrupted_issue_is_begun_anew() {
     next.kill().unwrap();
     next.wait().unwrap();
     assert!(!fs::read_to_string(out.join("calls")).unwrap().contains("--resume"));
+}
+
+#[test]
+fn the_time_that_a_run_was_given_begins_anew() {
+    let batch = Batch::claude(HALF, "", "");
+    batch.issue("bd-1", &[]);
+    let out = batch.outside("out");
+    let mut run = begun(&batch, &["--timeout", "1h"], &out);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(resume(&batch, &out).code, 0);
+    let runs = done(&batch.world, "logs list --kind run.started --json").json();
+    let given: Vec<_> =
+        runs["events"].as_array().unwrap().iter().map(|run| &run["detail"]["options"]).collect();
+    assert_eq!(given.len(), 2);
+    assert_eq!((&given[0]["timeout_ms"], &given[1]["timeout_ms"]), (&3_600_000.into(), &3_600_000.into()));
 }
