@@ -43,11 +43,21 @@ fn profile(table: &AgentTable, known: &[(Profile, Limits)]) -> Result<Profile, C
         ([], Some(base)) => pick(base).clone(),
         (given, _) => given.to_vec(),
     };
+    let command = or_base(&table.command, |base| &base.command);
+    if command.is_empty() {
+        let name = &table.name;
+        return Err(CliError::usage(format!(
+            "the profile `{name}` does not say what to start: `command` is missing"
+        ))
+        .hint(format!(
+            "add to mala.toml, below [agents.{name}]: command = [\"my-agent\", \"--some-option\"]"
+        )));
+    }
     Ok(Profile {
         name: table.name.clone(),
         kind,
         model: table.model.clone().or_else(|| base.and_then(|base| base.model.clone())),
-        command: or_base(&table.command, |base| &base.command),
+        command,
         prompt_by: table.prompt.map(prompt_by).unwrap_or_default(),
         labels: or_base(&table.labels, |base| &base.labels),
         env: table.env.clone(),

@@ -19,6 +19,17 @@ fn a_missing_client_is_named_with_the_way_to_get_it() {
 }
 
 #[test]
+fn a_profile_without_a_command_is_told_what_to_add() {
+    let batch = Batch::with("", "[agents.mine]\nkind = \"command\"");
+    let answer: crate::cli::Answer = batch.command(&["--profile", "mine"]).output().unwrap().into();
+    assert_eq!(answer.code, 2, "{answer:?}");
+    for part in ["the profile `mine`", "`command` is missing", "below [agents.mine]: command = [\"my-agent\""]
+    {
+        assert!(answer.err.contains(part), "`{part}` is missing: {answer:?}");
+    }
+}
+
+#[test]
 fn a_missing_tracker_is_no_empty_queue() {
     let batch = Batch::new("");
     let answer: crate::cli::Answer = batch
