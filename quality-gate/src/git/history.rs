@@ -107,17 +107,14 @@ impl Repo {
         )
     }
 
-    /// True if some branch, local or remote, or `head` leads to `commit`.
-    pub(crate) fn is_on_a_branch(&self, commit: &Oid, head: Option<&Oid>) -> Result<bool, GitError> {
+    /// True if some branch, local or remote, leads to `commit`.
+    pub(crate) fn is_on_a_branch(&self, commit: &Oid) -> Result<bool, GitError> {
         let contains = format!("--contains={commit}");
         let found = self
             .git("for-each-ref")
             .args(["--count=1", "--format=%(refname)", &contains, "refs/heads", "refs/remotes"])
             .output()?;
-        if !found.is_empty() {
-            return Ok(true);
-        }
-        head.map_or(Ok(false), |head| self.is_ancestor(commit, head))
+        Ok(!found.is_empty())
     }
 }
 

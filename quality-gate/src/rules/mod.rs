@@ -294,8 +294,16 @@ impl Judge<'_> {
 
     fn on_a_branch(&self, commit: &Commit, head: Option<&Oid>) -> Result<Check, GateError> {
         const NAME: &str = "on-a-branch";
-        Ok(if head == Some(&commit.id) || self.repo.is_on_a_branch(&commit.id, head)? {
+        let is_checked_out = match head {
+            Some(head) => *head == commit.id || self.repo.is_ancestor(&commit.id, head)?,
+            None => false,
+        };
+        let is_on_this_branch = is_checked_out && self.repo.branch()?.is_some();
+        Ok(if is_on_this_branch || self.repo.is_on_a_branch(&commit.id)? {
             Check::pass(NAME, "a branch leads to it")
+        } else if is_checked_out {
+            // As in a CI job, which checks out a commit and no branch.
+            Check::pass(NAME, "what is checked out leads to it, and no branch does")
         } else {
             Check::fail(
                 NAME,

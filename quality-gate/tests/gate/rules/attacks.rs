@@ -111,6 +111,18 @@ fn with_a_commit_that_is_on_no_branch() {
 }
 
 #[test]
+fn with_a_commit_that_only_what_is_checked_out_leads_to() {
+    let mut d = desk();
+    d.commit();
+    let detail = |d: &Desk| find(&d.check(), "on-a-branch").detail.clone();
+    assert_eq!(detail(&d), "a branch leads to it");
+    d.w.git(&["checkout", "-q", "--detach"]);
+    assert_eq!(detail(&d), "a branch leads to it");
+    d.w.git(&["branch", "-q", "-f", "main", "HEAD~1"]);
+    assert_eq!(detail(&d), "what is checked out leads to it, and no branch does");
+}
+
+#[test]
 fn with_a_good_file_hidden_behind_a_flag_of_the_index() {
     let mut d = Desk::new();
     d.edit("A", "a.txt", "bad\n");
