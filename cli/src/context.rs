@@ -24,7 +24,7 @@ use nix::poll::PollFlags;
 use crate::enforce::StoreGuard;
 use crate::error::CliError;
 use crate::mcp::{Lent, Pool};
-use crate::ui::{Ui, poll_now};
+use crate::ui::{Ui, plain, poll_now};
 
 /// How often a command that only waits looks whether anybody is still there.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -90,7 +90,7 @@ impl Context {
                 Some(_) => "name a folder that exists behind `-C`, or leave `-C` out",
                 None => "go to a folder that exists",
             };
-            return Err(CliError::usage(format!("`{}` is not a folder", cwd.display())).hint(hint));
+            return Err(CliError::usage(format!("`{}` is not a folder", plain(cwd.display()))).hint(hint));
         }
         let (supervised, call) = match behalf {
             Behalf::Own => (None, None),
@@ -162,8 +162,8 @@ impl Context {
             // The supervisor has rights that the tree does not have, and another checkout may be the tree's own making: its
             // settings name programs to run, its state files to remove.
             Some(supervised) if *supervised.guard.scope() != found => {
-                let own = supervised.guard.scope().root().display();
-                let text = format!("`{}` is not in the checkout of this agent", self.cwd.display());
+                let own = plain(supervised.guard.scope().root().display());
+                let text = format!("`{}` is not in the checkout of this agent", plain(self.cwd.display()));
                 let hint = format!(
                     "inside an agent's tree mala acts on the agent's own checkout alone: go to `{own}`"
                 );
@@ -178,13 +178,13 @@ impl Context {
     pub(crate) fn read(&self, file: &Path, most: u64) -> Result<Vec<u8>, CliError> {
         let path = self.cwd.join(file);
         let read = if self.supervised.is_some() { read_small(&path, most) } else { fs::read(&path) };
-        read.map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", path.display())))
+        read.map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", plain(path.display()))))
     }
 
     /// The same for text.
     pub(crate) fn read_text(&self, file: &Path, most: u64) -> Result<String, CliError> {
         String::from_utf8(self.read(file, most)?)
-            .map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", file.display())))
+            .map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", plain(file.display()))))
     }
 
     /// What is typed, or comes in place of it.

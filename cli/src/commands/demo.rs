@@ -1,4 +1,5 @@
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -6,12 +7,13 @@ use std::{env, fs};
 
 use clap::Args;
 use mala_core::Scope;
+use mala_core::shell::word;
 use mala_gate::{Repo, hooks};
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::error::{CliError, Code};
-use crate::ui::{BOLD, Ui};
+use crate::ui::{BOLD, Ui, plain};
 
 /// See it work: a throwaway repository, five issues, agents that contend
 ///
@@ -67,10 +69,10 @@ struct Demo {
 impl Demo {
     fn make_repository(&mut self) -> Result<(), CliError> {
         fs::create_dir(&self.folder).map_err(|error| {
-            let message = format!("cannot make the folder `{}`: {error}", self.folder.display());
+            let message = format!("cannot make the folder `{}`: {error}", plain(self.folder.display()));
             CliError::usage(message).hint("name another one with `--folder DIR`")
         })?;
-        self.say(&format!("A repository of its own: {}", self.folder.display()))?;
+        self.say(&format!("A repository of its own: {}", plain(self.folder.display())))?;
         for (name, text) in FILES {
             let path = self.folder.join(name);
             fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
@@ -118,12 +120,13 @@ impl Demo {
         self.mala(0, &["issue", "show", "demo-5"])?;
         self.say("Every issue is a commit that was proven")?;
         self.run("git", 0, &["log", "--oneline"])?;
-        let folder = self.folder.display().to_string();
         self.say(&format!(
-            "That took {} seconds. Look around: cd {folder} && mala status; mala issue list; git log",
-            started.elapsed().as_secs()
+            "That took {} seconds. Look around: cd {} && mala status; mala issue list; git log",
+            started.elapsed().as_secs(),
+            word(self.folder.as_os_str().as_bytes())
         ))?;
         if self.ui.json {
+            let folder = self.folder.display().to_string();
             self.ui.json_line(&json!({ "folder": folder, "steps": self.steps }))?;
         }
         Ok(Code::SUCCESS)
@@ -143,12 +146,16 @@ impl Demo {
         if self.ui.json {
             command.stdout(Stdio::null());
         }
-        let code = command.status()?.code();
-        self.steps.push(json!({ "program": program, "command": args, "exit_code": code }));
-        if code == Some(expected) {
+        let status = command.status()?;
+        self.steps.push(json!({ "program": program, "command": args, "exit_code": status.code() }));
+        if status.code() == Some(expected) {
             return Ok(());
         }
-        let message = format!("`{program} {}` ended with {code:?} where {expected} was due", args.join(" "));
+        let end = match status.code() {
+            Some(code) => format!("exit code {code}"),
+            None => "a signal".to_owned(),
+        };
+        let message = format!("`{program} {}` ended with {end} where {expected} was due", args.join(" "));
         Err(CliError::failed(message).hint("look for the reason: mala doctor"))
     }
 
@@ -170,8 +177,7 @@ impl Demo {
     }
 
     fn show_command(&self, program: &str, args: &[&str]) -> Result<(), CliError> {
-        let quoted = |arg: &&str| if arg.contains(' ') { format!("'{arg}'") } else { (*arg).to_owned() };
-        let shown: Vec<String> = args.iter().map(quoted).collect();
+        let shown: Vec<String> = args.iter().map(word).collect();
         self.print(|out| writeln!(out, "$ {program} {}", shown.join(" ")))
     }
 

@@ -193,7 +193,8 @@ impl From<EngineError> for CliError {
                 Self::refused(error).hint(hint)
             }
             EngineError::SelfTest(_) => Self::refused(error).hint("see what protects you: mala doctor"),
-            EngineError::NoProfile { .. } => Self::usage(error),
+            EngineError::NoProfile { .. } => Self::usage(error)
+                .hint("give one of these, or describe it in `mala.toml`, below [agents.NAME]"),
             EngineError::Epic { .. }
             | EngineError::Closed { .. }
             | EngineError::Source(IssueError::NotFound { .. }) => {

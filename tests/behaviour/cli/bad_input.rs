@@ -55,6 +55,16 @@ fn nonsense_is_wrong_usage() {
 }
 
 #[test]
+fn names_of_files_fit_on_a_line_and_there_is_a_way_out() {
+    let world = World::new();
+    for args in [&["-C", "a\nb", "status"][..], &["issue", "import", "a\nb"]] {
+        let answer: Answer = mala(&world, args).output().unwrap().into();
+        assert!(answer.code == 2 && answer.err.contains("a\\nb`"), "{args:?}: {answer:?}");
+        assert!(answer.err.contains("hint: "), "{args:?}: {answer:?}");
+    }
+}
+
+#[test]
 fn names_of_agents_fit_on_a_line() {
     let world = World::new();
     for name in ["", "new\nline", "tab\t", " blank", &"x".repeat(300)] {

@@ -16,6 +16,7 @@ fn a_missing_client_is_named_with_the_way_to_get_it() {
     );
     let unknown: crate::cli::Answer = batch.command(&["--profile", "nobody"]).output().unwrap().into();
     assert!(unknown.code == 2 && unknown.err.contains("there is no profile `nobody`"), "{unknown:?}");
+    assert!(unknown.err.contains("hint: give one of these") && unknown.err.contains("script"), "{unknown:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::cli::{Answer, mala};
 #[test]
 fn the_demo_shows_what_it_promises_and_leaves_nothing_running() {
     let world = World::new();
-    let folder = world.base().join("demo");
+    let folder = world.base().join("my demo");
     let started = Instant::now();
     let demo: Answer = mala(&world, ["demo", "--folder"]).arg(&folder).output().unwrap().into();
     assert_eq!(demo.code, 0, "{demo:?}");
@@ -39,6 +39,8 @@ fn the_demo_shows_what_it_promises_and_leaves_nothing_running() {
         (git(&["status", "--porcelain"]).as_str(), git(&["log", "--oneline"]).lines().count()),
         ("", 6)
     );
+    let typed = format!("cd '{}' && mala status", folder.display());
+    assert!(demo.out.contains(&typed), "{}", demo.out);
     let path = format!("{}:{}", folder.join(".git/demo").display(), std::env::var("PATH").unwrap());
     let doctor = mala(&world, ["doctor", "--json"]).current_dir(&folder).env("PATH", path).output().unwrap();
     let checks = Answer::from(doctor).json()["checks"].clone();

@@ -25,7 +25,8 @@ pub(crate) fn cmd_import(args: &ImportArgs, context: &Context) -> Result<Code, C
     let text = if args.file.as_os_str() == "-" {
         context.read_input(ISSUES)?
     } else {
-        context.read_text(&args.file, ISSUES)?
+        let hint = "give a file that `br export` or `bd export` has written, or `-` for standard input";
+        context.read_text(&args.file, ISSUES).map_err(|error| error.hint(hint))?
     };
     let imported = store.import_issues(&who, &text)?;
     for (id, other) in &imported.dangling {
