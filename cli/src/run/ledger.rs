@@ -15,7 +15,7 @@ use mala_engine::{Keeping, State};
 use mala_gate::Oid;
 use mala_store::{
     End, Event, EventFilter, EventKind, Extent, IssueError, IssueFilter, JournalError, NewAttempt, Next,
-    Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, Tracker, process,
+    Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, TRIES, TargetKind, Tracker, process,
 };
 use serde_json::{Value, json};
 
@@ -305,18 +305,15 @@ impl Ledger for StoreLedger {
         let mut store = self.store()?;
         let mut events = store.events(&EventFilter { since: Some(since), ..EventFilter::default() })?;
         events.retain(|event| event.agent.as_ref().is_none_or(|agent| !agent.starts_with(SELF_TEST)));
+        // Turns are there to be waited for.
+        events.retain(|event| event.target != Some(TargetKind::Name));
         let count = |kinds: &[EventKind]| {
             let is = |kind: &str| kinds.iter().any(|known| known.as_str() == kind);
             u64::try_from(events.iter().filter(|event| is(&event.kind)).count()).unwrap_or(u64::MAX)
         };
         let health = health::judge(store.status()?.health, &self.settings.health);
         Ok(Contention {
-            lock_tries: count(&[
-                EventKind::LockAcquired,
-                EventKind::LockRefused,
-                EventKind::WaitTimedOut,
-                EventKind::WaitRefused,
-            ]),
+            lock_tries: count(TRIES),
             lock_waits: count(&[EventKind::WaitStarted]),
             refusals: count(&[EventKind::LockRefused]),
             warnings: health.iter().map(|warning| warning.text.clone()).collect(),

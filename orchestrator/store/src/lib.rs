@@ -71,7 +71,7 @@ pub use messages::{BroadcastLimit, Draft, MessageError, Page, PageOf, Sent};
 pub use notices::{Notice, Refused};
 pub use request::{Cause, Outcome, Party, Refusal, Request, Wait, Which};
 pub use schema::VERSION as SCHEMA_VERSION;
-pub use status::{HEALTH_WINDOW, Health, Mutex, SELF_TEST, Status, Waiting};
+pub use status::{HEALTH_WINDOW, Health, Mutex, SELF_TEST, Status, TRIES, Waiting};
 pub use sweep::{Extent, Leftovers};
 pub use take::{Authority, Changes, Guard};
 pub use view::Standing;

@@ -16,7 +16,7 @@ use crate::view::View;
 pub const HEALTH_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How a try to lock something ends. Every wait ends in one of these, too.
-const TRIES: &[EventKind] =
+pub const TRIES: &[EventKind] =
     &[EventKind::LockAcquired, EventKind::LockRefused, EventKind::WaitTimedOut, EventKind::WaitRefused];
 
 /// How the names of agents begin by which mala tries itself out. What they lock is nobody's work.

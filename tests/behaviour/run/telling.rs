@@ -175,6 +175,20 @@ fn what_a_run_does_to_prove_that_it_protects_counts_as_nobodys_lock() {
 }
 
 #[test]
+fn a_run_and_the_status_count_the_same_locks_and_turns_to_test_are_none() {
+    let batch = Batch::new(GOOD);
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    let (contention, health) =
+        (&run.summary()["contention"], done(&batch.world, "status --json").json()["health"].clone());
+    assert_ne!(health["lock_tries"], 0, "{health}");
+    assert_eq!(
+        (&contention["lock_tries"], &contention["lock_waits"]),
+        (&health["lock_tries"], &health["lock_waits"])
+    );
+}
+
+#[test]
 fn the_help_says_what_the_exit_codes_mean() {
     let batch = Batch::new("");
     let help = run(&batch.world, "run --help").out;
