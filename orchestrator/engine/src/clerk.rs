@@ -195,7 +195,7 @@ impl Clerk {
 
     /// Undoes a claim that is not to be begun after all. Work that was put in place for it is saved again.
     pub(crate) fn undo(&self, attempt: &Attempt, why: &str) -> Result<(), PortError> {
-        if self.own_dirty_files(attempt)?.is_empty() {
+        if !self.has_left_work(attempt)? {
             return self.put_back(attempt, why);
         }
         self.hand_over(&Given::cut_off(attempt.clone(), State::Claimed, why, Cause::Stopped)).map(|_| ())

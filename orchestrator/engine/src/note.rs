@@ -22,9 +22,9 @@ pub struct Handoff<'a> {
     pub failed: &'a [FailedCheck],
     /// What the agent had changed and not committed.
     pub files: &'a [RepoPath],
-    pub saved: Option<&'a SavedRef>,
+    pub saved: &'a [SavedRef],
     /// What was staged, as far as it is not in `saved`.
-    pub staged: Option<&'a SavedRef>,
+    pub staged: &'a [SavedRef],
     /// Set if saving failed: the work is still in the checkout.
     pub not_saved: Option<&'a str>,
     /// What cannot be read, and is still in the checkout.
@@ -56,11 +56,11 @@ fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
     if !handoff.files.is_empty() {
         write_files(note, handoff.files)?;
     }
-    if let Some(saved) = handoff.saved {
+    for saved in handoff.saved {
         writeln!(note, "\nThe uncommitted work was saved to {saved} and taken out of the checkout.")?;
         writeln!(note, "To get it back, at the top of the checkout: {}", saved.apply_command())?;
     }
-    if let Some(staged) = handoff.staged {
+    for staged in handoff.staged {
         writeln!(
             note,
             "\nWhat was staged besides was saved to {staged}; to look at it: git show {}",
@@ -149,8 +149,8 @@ mod tests {
             reason: "the agent was silent for 10m",
             failed: &[],
             files: &[],
-            saved: None,
-            staged: None,
+            saved: &[],
+            staged: &[],
             not_saved: None,
             left_out: &[],
             commits: &[],
@@ -176,7 +176,7 @@ mod tests {
             reason: "the gate did not pass in 3 rounds",
             failed: &failed,
             files: &files,
-            saved: Some(&saved),
+            saved: &[saved],
             commits: &["abc".to_owned()],
             last_message: Some("I give up\n"),
             log: Some("/logs/r7/x.log"),

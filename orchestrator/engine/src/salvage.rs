@@ -13,6 +13,7 @@ mod raw;
 mod refs;
 mod restore;
 mod staged;
+mod unlike;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,7 +21,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mala_core::{IssueId, Owner};
+use mala_core::{IssueId, Owner, Timestamp};
 use mala_gate::commit::{CommitError, change_index};
 use mala_gate::git::{Content, Entry, FileChange, Kind, State, TreeEntry};
 use mala_gate::{Oid, Repo, RepoPath};
@@ -33,6 +34,7 @@ use crate::git::{Git, GitError};
 pub use before::{Before, Uncommitted};
 pub use raw::{LeftOut, unreadable};
 pub use staged::{Changes, Staged};
+pub use unlike::Unlike;
 
 #[derive(Debug, Error)]
 pub enum SalvageError {
@@ -162,18 +164,18 @@ pub fn save(
     keep(repo, name, &Work { head, tree, files, message }).map(Some)
 }
 
-/// Saves what the index holds at `files`, as far as it is neither what the last commit holds nor what `saved` does, as
+/// Saves what the index holds at `files`, as far as it is neither what the last commit holds nor in one of `saved`, as
 /// [`save`] saves what the checkout holds.
 pub fn save_staged(
     repo: &Repo,
     name: &str,
     files: &BTreeSet<RepoPath>,
-    saved: Option<&SavedRef>,
+    saved: &[SavedRef],
     message: &str,
 ) -> Result<Option<SavedRef>, SalvageError> {
     let mut staged = repo.staged(None)?;
     staged.retain(|change| files.contains(&change.path));
-    if let Some(saved) = saved {
+    for saved in saved {
         let there = repo.tree_entries(&saved.commit, files)?;
         staged.retain(|change| there.get(&change.path) != change.after.as_ref());
     }
@@ -184,6 +186,26 @@ pub fn save_staged(
     let tree = tree_with(repo, head.as_ref(), &staged)?;
     let files = &staged.into_iter().map(|change| change.path).collect();
     keep(repo, name, &Work { head, tree, files, message }).map(Some)
+}
+
+/// All that was saved under `name` since then, the first one first.
+pub fn saved_as(repo: &Repo, name: &str, since: Timestamp) -> Result<Vec<SavedRef>, SalvageError> {
+    // Git tells whole seconds.
+    let since = since.as_millis() / 1000 * 1000;
+    let mut all = Vec::new();
+    for number in 1.. {
+        let name = numbered(name, number);
+        let Some(commit) = repo.resolve(&name)? else { break };
+        if repo.commit(&commit)?.committed_at.as_millis() >= since {
+            all.push(SavedRef { name, commit });
+        }
+    }
+    Ok(all)
+}
+
+/// Work that differs from what `name` holds has a ref of its own.
+fn numbered(name: &str, number: u32) -> String {
+    if number == 1 { name.to_owned() } else { format!("{name}.{number}") }
 }
 
 /// The files whose entries in the index are as an agent has left them.
@@ -223,7 +245,7 @@ struct Work<'a> {
 /// Points a ref at it, see [`save`].
 fn keep(repo: &Repo, name: &str, work: &Work<'_>) -> Result<SavedRef, SalvageError> {
     for number in 1.. {
-        let name = if number == 1 { name.to_owned() } else { format!("{name}.{number}") };
+        let name = numbered(name, number);
         match repo.resolve(&name)? {
             Some(commit) if holds_the_same(repo, &commit, &work.tree, work.files)? => {
                 return Ok(SavedRef { name, commit });

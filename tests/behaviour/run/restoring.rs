@@ -3,10 +3,13 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-use super::Batch;
+use mala_tests::eventually;
+use serde_json::json;
+
+use super::{Batch, Run};
 
 /// A person's uncommitted edit, staged edit and mode, and an agent that makes all of them what the last commit holds.
-fn back_to_the_last_commit(end: &str) -> (Batch, super::Run) {
+fn back_to_the_last_commit(end: &str) -> (Batch, Run) {
     let script = format!(
         "git checkout -q -- base.txt; git restore --staged --worktree staged.txt; chmod -x check.sh
          git show HEAD:both.txt > both.txt; {end}"
@@ -179,4 +182,72 @@ fn what_a_person_had_is_put_back_although_something_of_the_agents_cannot_be() {
     for name in ["base.txt", "a.locked"] {
         assert_eq!(batch.world.git(&["show", &format!("refs/mala/bd-1/1:{name}")]), "agent");
     }
+}
+
+/// A repository with files that git cannot write, and `files`, all committed.
+fn with_locked(script: &str, files: &[&str]) -> Batch {
+    let batch = Batch::with(script, "[run]\nattempts = 1");
+    batch.world.write(".gitattributes", "*.locked filter=locked\n");
+    files.iter().for_each(|name| batch.world.write(name, "committed\n"));
+    batch.world.git(&["add", "."]);
+    batch.world.git(&["commit", "-q", "-m", "more"]);
+    for (name, value) in [("clean", "cat"), ("smudge", "false"), ("required", "true")] {
+        batch.world.git(&["config", &format!("filter.locked.{name}"), value]);
+    }
+    batch
+}
+
+#[test]
+fn what_an_agent_holds_and_never_touches_is_not_its_work() {
+    let batch = Batch::with("exit 1", "[run]\nattempts = 1");
+    batch.world.write("staged.txt", "the person's\n");
+    batch.world.git(&["add", "staged.txt"]);
+    batch.world.write("base.txt", "the person's\n");
+    batch.world.write("new.txt", "the person's\n");
+    batch.issue("bd-1", &["--file", "*.txt"]);
+    let run = batch.run(&[]);
+    let handed = run.only("handed_over");
+    assert_eq!((&handed["saved_ref"], &handed["files"]), (&json!(null), &json!([])), "{run:?}");
+    assert_eq!(batch.dirt(), "M base.txt\nA  staged.txt\n?? new.txt");
+    assert_eq!(batch.world.git(&["for-each-ref", "refs/mala"]), "");
+    assert!(!batch.notes("bd-1").contains(".txt"), "{}", batch.notes("bd-1"));
+    batch.assert_nothing_left();
+}
+
+#[test]
+fn an_end_that_could_not_be_written_down_takes_nothing_more_when_it_is_tried_again() {
+    let batch = Batch::with("echo agent > base.txt; exit 1", "[run]\nattempts = 1");
+    batch.issue("bd-1", &[]);
+    batch.world.write("base.txt", "the person's\n");
+    let trigger = "CREATE TRIGGER broken BEFORE INSERT ON event WHEN new.kind = 'attempt.finished'
+                   BEGIN SELECT RAISE(ABORT, 'not today'); END";
+    batch.world.sql().execute_batch(trigger).unwrap();
+    let failed = batch.command(&[]).output().unwrap();
+    assert_eq!(failed.status.code(), Some(3), "{failed:?}");
+    assert_eq!(batch.read("base.txt"), "the person's\n");
+    batch.world.sql().execute_batch("DROP TRIGGER broken").unwrap();
+    let next = batch.run(&[]);
+    assert_eq!(next.only("recovered")["saved_ref"], "refs/mala/bd-1/1", "{next:?}");
+    assert_eq!(batch.read("base.txt"), "the person's\n");
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:base.txt"]), "agent");
+    let refs = batch.world.git(&["for-each-ref", "--format=%(refname)", "refs/mala"]);
+    assert_eq!(refs, "refs/mala/bd-1/1", "the person's work is not taken for the agent's");
+    assert!(batch.notes("bd-1").contains("refs/mala/bd-1/1"), "{}", batch.notes("bd-1"));
+    batch.assert_nothing_left();
+}
+
+#[test]
+fn what_somebody_writes_between_two_tries_to_restore_is_saved_too() {
+    let script = "echo agent > other.txt; echo agent > z.locked; exit 1";
+    let batch = with_locked(script, &["other.txt", "z.locked"]);
+    batch.issue("bd-1", &[]);
+    let run = batch.start(&[]);
+    let saved = batch.world.root().join(".git/refs/mala/bd-1/1");
+    eventually("a first try has restored it", || saved.exists() && batch.read("other.txt") == "committed\n");
+    batch.world.write("other.txt", "typed meanwhile\n");
+    let run = Run::of(run);
+    assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:other.txt"]), "agent");
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1.2:other.txt"]), "typed meanwhile");
+    assert!(batch.notes("bd-1").contains("refs/mala/bd-1/1.2 "), "{}", batch.notes("bd-1"));
 }

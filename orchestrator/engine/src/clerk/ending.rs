@@ -16,7 +16,7 @@ use crate::State;
 use crate::note::{self, Handoff};
 use crate::ports::{Attempt, Ending, Finish, Interruption, Judgement, PortError};
 use crate::range;
-use crate::salvage::{self, Before, LeftOut, SavedRef, Staged};
+use crate::salvage::{self, Before, LeftOut, SavedRef, Staged, Unlike};
 
 /// How often saving work is tried, and how long to wait in between.
 const SALVAGE_TRIES: u32 = 5;
@@ -53,8 +53,6 @@ pub(crate) struct Given {
     pub(crate) reason: String,
     pub(crate) cause: Cause,
     pub(crate) judgement: Judgement,
-    /// Where somebody who needed the files has saved what was in them.
-    pub(crate) saved_before: Option<String>,
     pub(crate) last_message: Option<String>,
     pub(crate) log: Option<String>,
     pub(crate) cost: Option<f64>,
@@ -70,7 +68,6 @@ impl Given {
             reason: reason.to_owned(),
             cause,
             judgement: Judgement::default(),
-            saved_before: None,
             last_message: None,
             log: None,
             cost: None,
@@ -94,12 +91,11 @@ pub(crate) struct Handed {
 #[derive(Default)]
 struct Salvaged {
     files: Vec<RepoPath>,
-    saved: Option<SavedRef>,
-    /// What was staged and is not in the other one.
-    staged: Option<SavedRef>,
+    /// More than one if somebody wrote to the files between two tries.
+    saved: Vec<SavedRef>,
+    /// What was staged and is not in the others.
+    staged: Vec<SavedRef>,
     not_saved: Option<String>,
-    /// What needs no saving any more.
-    seen: BTreeSet<RepoPath>,
     /// What cannot be read, and is still in the checkout.
     left_out: Vec<LeftOut>,
 }
@@ -107,7 +103,7 @@ struct Salvaged {
 impl Salvaged {
     /// What is to be said of files that nobody has committed.
     fn left_over(&self) -> Option<String> {
-        let saved = self.saved.as_ref().map(|saved| {
+        let saved = self.saved.iter().map(|saved| {
             format!(
                 " It left uncommitted files, which were saved to {saved}.\n\
                  To get them back, at the top of the checkout: {}\n",
@@ -115,12 +111,14 @@ impl Salvaged {
             )
         });
         let left_out = (!self.left_out.is_empty()).then(|| note::left_out(&self.left_out));
-        (saved.is_some() || left_out.is_some()).then(|| saved.into_iter().chain(left_out).collect())
+        let told: String = saved.chain(left_out).collect();
+        (!told.is_empty()).then_some(told)
     }
 
     fn handed(self, commits: Vec<String>, is_blocked: bool) -> Handed {
-        let files = self.files.iter().filter(|_| self.saved.is_some()).map(RepoPath::to_text).collect();
-        Handed { saved_ref: self.saved.map(|saved| saved.name), files, commits, is_blocked }
+        let files = self.files.iter().filter(|_| !self.saved.is_empty()).map(RepoPath::to_text).collect();
+        let saved_ref = self.saved.into_iter().next().map(|saved| saved.name);
+        Handed { saved_ref, files, commits, is_blocked }
     }
 }
 
@@ -140,7 +138,7 @@ impl Clerk {
         self.tell_tracker(attempt, note.as_deref(), &Ending::Done { reason: reason.clone() })?;
         let handed = salvaged.handed(given.judgement.commits.clone(), false);
         let finish = finish(given, Ending::Done { reason }, note, handed.saved_ref.clone());
-        self.ledger.finish(attempt, &finish)?;
+        self.finish(attempt, &finish)?;
         Ok(handed)
     }
 
@@ -154,8 +152,8 @@ impl Clerk {
             reason: &given.reason,
             failed: &given.judgement.failed,
             files: &salvaged.files,
-            saved: salvaged.saved.as_ref(),
-            staged: salvaged.staged.as_ref(),
+            saved: &salvaged.saved,
+            staged: &salvaged.staged,
             not_saved: salvaged.not_saved.as_deref(),
             left_out: &salvaged.left_out,
             commits: &commits,
@@ -171,8 +169,17 @@ impl Clerk {
         let ending = if is_blocked { Ending::Blocked { reason } } else { Ending::HandedOver { reason } };
         self.tell_tracker(attempt, Some(&note), &ending)?;
         let handed = salvaged.handed(commits, is_blocked);
-        self.ledger.finish(attempt, &finish(given, ending, Some(note), handed.saved_ref.clone()))?;
+        self.finish(attempt, &finish(given, ending, Some(note), handed.saved_ref.clone()))?;
         Ok(handed)
+    }
+
+    /// Ends the attempt. Only then nobody needs what was kept of the time before it: until then its end may be tried again.
+    fn finish(&self, attempt: &Attempt, finish: &Finish) -> Result<(), PortError> {
+        self.ledger.finish(attempt, finish)?;
+        // What stays there is removed when the next run begins.
+        let _ = Staged::of(self.repo.scope(), &attempt.agent).forget();
+        let _ = Before::forget_for(&self.repo, &attempt.run, &attempt.agent);
+        Ok(())
     }
 
     /// The commits that the attempt leaves on the branch, also if nobody had the time to judge them. A git that cannot say so
@@ -219,58 +226,84 @@ impl Clerk {
 
     fn try_salvage(&self, given: &Given, reason: &str, salvaged: &mut Salvaged) -> Result<(), PortError> {
         let attempt = &given.attempt;
-        let kept = Staged::of(self.repo.scope(), &attempt.agent);
-        let changes = kept.changes(&self.repo)?;
+        let changes = Staged::of(self.repo.scope(), &attempt.agent).changes(&self.repo)?;
         let before = Before::of(&self.repo, &attempt.run, &attempt.agent)?;
-        let mut files = salvage::dirty(&self.repo)?;
-        // Git says nothing of a person's file that is gone or that the agent has made what the last commit holds.
-        files.extend(before.files(&self.repo)?);
-        let mut files = self.own(attempt, files)?;
+        let mut files = self.own_files(attempt, &before)?;
         salvaged.left_out = salvage::unreadable(&self.repo, &files);
         salvaged.left_out.iter().for_each(|left| _ = files.remove(&left.path));
-        salvaged.files = files.iter().cloned().collect();
+        let unlike = Unlike::of(&self.repo, &files, &before)?;
+        salvaged.files = unlike.all().into_iter().collect();
         let entries = salvage::staged_by(&self.repo, &changes)?;
-        // What an earlier try has saved may be restored by now.
-        let new: BTreeSet<RepoPath> = files.difference(&salvaged.seen).cloned().collect();
-        let both = new.iter().chain(entries.difference(&salvaged.seen)).cloned().collect();
-        let (saved, staged) = self.save(given, reason, &new, &both)?;
-        salvaged.saved = salvaged.saved.take().or(saved);
-        salvaged.staged = salvaged.staged.take().or(staged);
-        salvaged.seen.extend(both);
+        let staged = unlike.staged.union(&entries).cloned().collect();
+        (salvaged.saved, salvaged.staged) = self.save(attempt, reason, &unlike.files, &staged)?;
         let mut changed = BTreeSet::new();
-        for saved in [&salvaged.saved, &salvaged.staged].into_iter().flatten() {
+        for saved in salvaged.saved.iter().chain(&salvaged.staged) {
             changed.extend(saved.files(&self.repo)?);
         }
         salvaged.files = changed.into_iter().collect();
-        salvage::restore(&self.repo, &self.owner, &files, &before)?;
-        salvage::restore_staged(&self.repo, &self.owner, &entries, &changes, attempt.head.as_ref())?;
-        kept.forget()?;
-        Ok(Before::forget_for(&self.repo, &attempt.run, &attempt.agent)?)
+        salvage::restore(&self.repo, &self.owner, &unlike.all(), &before)?;
+        Ok(salvage::restore_staged(&self.repo, &self.owner, &entries, &changes, attempt.head.as_ref())?)
     }
 
-    /// Saves what the agent has left at `files`, and what it has staged at `both`.
+    /// True if the attempt's agent has left something to save.
+    pub(super) fn has_left_work(&self, attempt: &Attempt) -> Result<bool, PortError> {
+        let before = Before::of(&self.repo, &attempt.run, &attempt.agent)?;
+        let files = self.own_files(attempt, &before)?;
+        Ok(!Unlike::of(&self.repo, &files, &before)?.is_empty())
+    }
+
+    /// What the agent may have changed: its own files that differ from the last commit, or were a person's before. Git says
+    /// nothing of a person's file that is gone or that the agent has made what the last commit holds.
+    fn own_files(&self, attempt: &Attempt, before: &Before) -> Result<BTreeSet<RepoPath>, PortError> {
+        let mut files = salvage::dirty(&self.repo)?;
+        files.extend(before.files(&self.repo)?);
+        self.own(attempt, files)
+    }
+
+    /// Saves what the agent has left at `files`, and what it has staged at `staged`. Gives all that is saved of the attempt,
+    /// also by an earlier try and by whoever needed its files before it could be ended.
     fn save(
         &self,
-        given: &Given,
+        attempt: &Attempt,
         reason: &str,
         files: &BTreeSet<RepoPath>,
-        both: &BTreeSet<RepoPath>,
-    ) -> Result<(Option<SavedRef>, Option<SavedRef>), PortError> {
-        let Attempt { issue, agent, number, .. } = &given.attempt;
+        staged: &BTreeSet<RepoPath>,
+    ) -> Result<(Vec<SavedRef>, Vec<SavedRef>), PortError> {
+        let Attempt { issue, agent, number, .. } = attempt;
         let name = salvage::attempt_ref(issue, *number);
         let message = format!("{issue}: work of attempt {number} by {agent}\n\n{reason}\n");
-        let saved = match salvage::save(&self.repo, &name, files, &message)? {
-            Some(saved) => Some(saved),
-            None => given.saved_before.as_deref().map(|name| self.saved(name)).transpose()?.flatten(),
-        };
+        let earlier = self.with_earlier(attempt, &name, None)?;
+        let now = salvage::save(&self.repo, &name, &self.still_to_save(&earlier, files)?, &message)?;
+        let saved = self.with_earlier(attempt, &name, now)?;
         let name = format!("{name}.staged");
-        let staged = salvage::save_staged(&self.repo, &name, both, saved.as_ref(), &message)?;
-        Ok((saved, staged))
+        let now = salvage::save_staged(&self.repo, &name, staged, &saved, &message)?;
+        Ok((saved, self.with_earlier(attempt, &name, now)?))
     }
 
-    fn saved(&self, name: &str) -> Result<Option<SavedRef>, PortError> {
-        let commit = self.repo.resolve(name)?;
-        Ok(commit.map(|commit| SavedRef { name: name.to_owned(), commit }))
+    /// Without those that an earlier try has saved and taken away, and could not give back.
+    fn still_to_save(
+        &self,
+        earlier: &[SavedRef],
+        files: &BTreeSet<RepoPath>,
+    ) -> Result<BTreeSet<RepoPath>, PortError> {
+        let mut files = files.clone();
+        for saved in earlier {
+            let known = saved.files(&self.repo)?;
+            let is_there = |path: &RepoPath| path.within(self.repo.root()).symlink_metadata().is_ok();
+            files.retain(|path| is_there(path) || !known.contains(path));
+        }
+        Ok(files)
+    }
+
+    fn with_earlier(
+        &self,
+        attempt: &Attempt,
+        name: &str,
+        now: Option<SavedRef>,
+    ) -> Result<Vec<SavedRef>, PortError> {
+        let mut all = salvage::saved_as(&self.repo, name, attempt.claimed_at)?;
+        all.extend(now.filter(|now| !all.contains(now)));
+        Ok(all)
     }
 
     /// Where another tracker keeps the issue, it is told first: a note must be there before anybody can take the issue.

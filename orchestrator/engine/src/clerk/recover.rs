@@ -34,7 +34,7 @@ impl Clerk {
     fn recover_one(&self, abandoned: Abandoned) -> Result<Recovered, PortError> {
         let Abandoned { attempt, state, saved_ref, interruption } = abandoned;
         self.launcher.reap(&attempt)?;
-        if state == State::Claimed && saved_ref.is_none() && self.own_dirty_files(&attempt)?.is_empty() {
+        if state == State::Claimed && saved_ref.is_none() && !self.has_left_work(&attempt)? {
             self.put_back(&attempt, "its run ended before the agent began")?;
             return Ok(Recovered::new(&attempt, "put back".to_owned()));
         }
@@ -49,8 +49,7 @@ impl Clerk {
             Some(Interruption::Stopped) => ("the run was stopped", Cause::Stopped),
             Some(Interruption::Killed) | None => ("its run was killed", Cause::Killed),
         };
-        let cut_off = Given::cut_off(attempt.clone(), from, reason, cause);
-        let given = Given { judgement, saved_before: saved_ref, ..cut_off };
+        let given = Given { judgement, ..Given::cut_off(attempt.clone(), from, reason, cause) };
         let handed = if is_accepted { self.accept(&given)? } else { self.hand_over(&given)? };
         let what = match (is_accepted, handed.is_blocked) {
             (true, _) => "done",

@@ -127,7 +127,6 @@ impl Dispatcher {
             reason,
             cause,
             judgement: job.judgement.clone(),
-            saved_before: None,
             last_message: job.message.clone(),
             log: Some(job.log.display().to_string()),
             cost: job.meter.usage().cost,

@@ -1,0 +1,103 @@
+//! What people had left uncommitted.
+
+use super::*;
+
+#[test]
+fn what_a_person_had_staged_is_staged_again() {
+    let world = World::new();
+    world.write("a", "staged\n");
+    world.git(&["add", "a"]);
+    world.write("a", "edited\n");
+    let before = keep(&world, "r");
+    world.write("a", "the agent's\n");
+    world.git(&["add", "a"]);
+    restore(&world.repo, &owner(), &paths(&["a"]), &before).unwrap();
+    assert_eq!((world.status().as_str(), world.read("a").as_str()), ("MM a", "edited\n"));
+    assert_eq!(world.git(&["show", ":a"]), "staged");
+}
+
+#[test]
+fn what_a_person_did_before_the_agent_began_is_put_back_and_what_agents_hold_is_not_taken_for_it() {
+    let world = World::new();
+    let run = RunId::new("r").unwrap();
+    world.write("a", "at the start\n");
+    world.write("b", "at the start\n");
+    world.write("dir/c", "at the start\n");
+    keep(&world, "r");
+    world.write("a", "later\n");
+    world.git(&["checkout", "-q", "dir/c"]);
+    world.write("b", "another agent's\n");
+    world.write("new", "another agent's\n");
+    world.write("person", "later\n");
+    world.git(&["add", "person"]);
+    let now = Uncommitted::now(&world.repo).unwrap();
+    let before = now.keep_for(&world.repo, &run, &ann(), &paths(&["b", "new"])).unwrap();
+    assert_eq!(Before::of(&world.repo, &run, &ann()).unwrap(), before);
+    let all = ["a", "b", "dir/c", "new", "person"];
+    all.iter().for_each(|name| world.write(name, "the agent's\n"));
+    restore(&world.repo, &owner(), &paths(&all), &before).unwrap();
+    assert_eq!(world.status(), " M a\n M b\nA  person");
+    assert_eq!(["a", "b", "person"].map(|name| world.read(name)), ["later\n", "at the start\n", "later\n"]);
+    Before::forget(&world.repo, &run).unwrap();
+    assert_eq!(world.git(&["for-each-ref", "refs/mala-runs"]), "");
+}
+
+#[test]
+fn what_a_person_had_comes_back_byte_for_byte_whatever_filters_do() {
+    let world = World::new();
+    world.write(".gitattributes", "*.crlf text eol=crlf\n*.up filter=up\n");
+    for (name, value) in [("clean", "tr a-z A-Z"), ("smudge", "tr A-Z a-z")] {
+        world.git(&["config", &format!("filter.up.{name}"), value]);
+    }
+    let files = [("mixed.crlf", "one\r\ntwo\n"), ("x.up", "Mixed Case\n"), ("dir/new\nline", "odd\n")];
+    files.iter().for_each(|(name, text)| world.write(name, text));
+    symlink("nowhere", world.place("link")).unwrap();
+    let before = keep(&world, "r1");
+    files.iter().for_each(|(name, _)| world.write(name, "the agent's\n"));
+    fs::remove_file(world.place("link")).unwrap();
+    let names = ["mixed.crlf", "x.up", "dir/new\nline", "link"];
+    restore(&world.repo, &owner(), &paths(&names), &before).unwrap();
+    for (name, text) in files {
+        assert_eq!(world.read(name), text, "{name}");
+    }
+    assert_eq!(fs::read_link(world.place("link")).unwrap(), Path::new("nowhere"));
+}
+
+#[test]
+fn one_file_that_cannot_be_read_is_named_and_keeps_nothing_else_from_being_kept() {
+    let world = World::new();
+    world.write("a", "the person's\n");
+    fs::remove_file(world.place("b")).unwrap();
+    assert!(Command::new("mkfifo").arg(world.place("b")).status().unwrap().success());
+    let before = keep(&world, "r1");
+    let [left] = unreadable(&world.repo, &dirty(&world.repo).unwrap()).try_into().unwrap();
+    assert_eq!(left.to_string(), "b (neither a file nor a link)");
+    assert_eq!(before.files(&world.repo).unwrap(), paths(&["a"]));
+    let error = save(&world.repo, "refs/mala/x/1", &paths(&["a", "b"]), "").unwrap_err();
+    assert_eq!(error.to_string(), "cannot read b (neither a file nor a link)", "never saved by halves");
+}
+
+#[test]
+fn what_is_as_it_will_be_given_back_is_nobodys_work() {
+    let world = World::new();
+    for name in ["a", "b", "dir/c"] {
+        world.write(name, "the person's\n");
+    }
+    world.git(&["add", "b"]);
+    let before = keep(&world, "r");
+    let all = paths(&["a", "b", "dir/c"]);
+    let unlike = || Unlike::of(&world.repo, &all, &before).unwrap();
+    assert!(unlike().is_empty(), "{:?}", unlike());
+    world.git(&["add", "a"]);
+    world.git(&["reset", "-q", "b"]);
+    fs::set_permissions(world.place("dir/c"), fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(
+        (unlike().files, unlike().staged, unlike().all()),
+        (paths(&[]), paths(&["a", "b"]), all.clone())
+    );
+    restore(&world.repo, &owner(), &unlike().all(), &before).unwrap();
+    assert!(unlike().is_empty(), "{:?}", unlike());
+    world.write("a", "the agent's\n");
+    fs::remove_file(world.place("dir/c")).unwrap();
+    assert_eq!((unlike().files, unlike().staged), (paths(&["a", "dir/c"]), paths(&[])));
+}

@@ -1,0 +1,80 @@
+//! What agents stage.
+
+use super::*;
+
+/// Git on behalf of an agent: what it makes of the index is kept.
+fn as_agent(world: &World, staged: &Staged, args: &[&str]) {
+    let (index, next) = (world.place(".git/index"), world.place(".git/next"));
+    fs::copy(&index, &next).unwrap();
+    let mut git = Command::new("git");
+    git.current_dir(world.repo.root()).args(args).env("GIT_INDEX_FILE", &next);
+    assert!(git.status().unwrap().success(), "git {args:?}");
+    staged.keep(&index, &next).unwrap();
+    fs::rename(next, index).unwrap();
+}
+
+fn staged(world: &World) -> Staged {
+    Staged::of(world.repo.scope(), &ann())
+}
+
+fn take_back(world: &World, staged: &Staged, then: &Oid) {
+    let changes = staged.changes(&world.repo).unwrap();
+    let entries = staged_by(&world.repo, &changes).unwrap();
+    restore_staged(&world.repo, &owner(), &entries, &changes, Some(then)).unwrap();
+    staged.forget().unwrap();
+}
+
+#[test]
+fn what_an_agent_staged_is_told_from_what_others_did_meanwhile() {
+    let world = World::new();
+    let then = world.repo.resolve("HEAD").unwrap().unwrap();
+    let staged = staged(&world);
+    as_agent(&world, &staged, &["rm", "-q", "--cached", "a", "b"]);
+    for name in ["person", "b"] {
+        world.write(name, "a person's\n");
+        world.git(&["add", name]);
+    }
+    as_agent(&world, &staged, &["rm", "-q", "--cached", "dir/c"]);
+    staged.sum_up(&world.repo).unwrap();
+    as_agent(&world, &staged, &["rm", "-q", "--cached", "person"]);
+    as_agent(&world, &staged, &["rm", "-q", "--cached", "b"]);
+    world.write("dir/c", "a person's\n");
+    world.git(&["add", "dir/c"]);
+    take_back(&world, &staged, &then);
+    assert_eq!(world.status(), "M  b\nM  dir/c\nA  person");
+}
+
+#[test]
+fn an_index_that_git_cannot_read_keeps_nothing_from_being_taken_back() {
+    let world = World::new();
+    let (then, staged) = (world.repo.resolve("HEAD").unwrap().unwrap(), staged(&world));
+    as_agent(&world, &staged, &["rm", "-q", "--cached", "a"]);
+    let (index, good) = (world.place(".git/index"), fs::read(world.place(".git/index")).unwrap());
+    for content in [b"no index".to_vec(), good] {
+        fs::write(world.place(".git/next"), content).unwrap();
+        staged.keep(&index, &world.place(".git/next")).unwrap();
+        fs::rename(world.place(".git/next"), &index).unwrap();
+        // As if others had come in between.
+        fs::copy(&index, world.place(".git/other")).unwrap();
+        fs::rename(world.place(".git/other"), &index).unwrap();
+    }
+    as_agent(&world, &staged, &["rm", "-q", "--cached", "b"]);
+    take_back(&world, &staged, &then);
+    assert_eq!(world.git(&["diff", "--cached", "--name-only"]), "a", "what cannot be known stays");
+}
+
+#[test]
+fn what_an_agent_committed_stays_and_what_it_staged_after_that_goes() {
+    let world = World::new();
+    let then = world.repo.resolve("HEAD").unwrap().unwrap();
+    let staged = staged(&world);
+    for text in ["committed\n", "staged\n"] {
+        world.write("a", text);
+        as_agent(&world, &staged, &["add", "a"]);
+        if text == "committed\n" {
+            world.commit("work");
+        }
+    }
+    take_back(&world, &staged, &then);
+    assert_eq!((world.status().as_str(), world.git(&["show", ":a"]).as_str()), (" M a", "committed"));
+}
