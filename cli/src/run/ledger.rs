@@ -26,6 +26,9 @@ use super::waits;
 use crate::context::open;
 use crate::error::CliError;
 
+/// Nobody names a file of git's own, so whoever had it had everything.
+const GITS_OWN: &[u8] = b".git/MERGE_HEAD";
+
 /// The store, used by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct StoreLedger {
@@ -250,6 +253,15 @@ impl Ledger for StoreLedger {
             }
         }
         Ok(secured)
+    }
+
+    fn held_everything(&self, attempt: &Attempt) -> Result<bool, PortError> {
+        let owned = self.store()?.owned(
+            &attempt.agent,
+            &Key::from_stored(GITS_OWN.to_vec()),
+            Some(attempt.claimed_at),
+        )?;
+        Ok(owned.is_some())
     }
 
     fn waited(&self, agent: &AgentId, since: Timestamp) -> Result<Duration, PortError> {

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use mala_agents::start::Profile;
-use mala_core::Timestamp;
+use mala_core::{RunId, Timestamp};
 use mala_gate::Repo;
 use mala_issues::IssueSource;
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::dispatch::Dispatcher;
 use crate::error::EngineError;
 use crate::event::{Event, Reporter};
 use crate::options::Options;
-use crate::ports::{Gatekeeper, Launcher, Ledger};
+use crate::ports::{Gatekeeper, Launcher, Ledger, PortError};
 use crate::salvage::{Before, Uncommitted};
 use crate::summary::Summary;
 
@@ -69,19 +69,23 @@ impl Engine {
         let Self { clerk, options } = self;
         check_profiles(&options)?;
         check_issues(&clerk, &options)?;
-        check_checkout(&clerk)?;
+        let left = clerk.ledger.abandoned().map_err(port("look for what an earlier run left"))?;
+        // What it left is saved first: the way out of a merge would destroy it.
+        if left.is_empty() {
+            check_checkout(&clerk)?;
+        }
         clerk.launcher.self_test().map_err(EngineError::SelfTest)?;
         let run = clerk.ledger.begin_run(&describe(&options))?;
-        let port = |what| move |source| EngineError::Port { what, source };
         let recovered = clerk.recover(&run).map_err(port("make good what an earlier run left"))?;
-        Uncommitted::now(&clerk.repo)
-            .and_then(|now| now.keep(&clerk.repo, &run))
-            .map_err(EngineError::Before)?;
         let now = Timestamp::now();
         reporter.report(now, &Event::RunStarted { run: run.clone(), max_agents: options.max_agents });
         for one in &recovered {
             reporter.report(now, &Event::Recovered(one.clone()));
         }
+        check_again(&clerk, &run)?;
+        Uncommitted::now(&clerk.repo)
+            .and_then(|now| now.keep(&clerk.repo, &run))
+            .map_err(EngineError::Before)?;
         for text in caution::cautions(&clerk) {
             reporter.report(now, &Event::Warning { text });
         }
@@ -152,6 +156,18 @@ pub(crate) fn check_issues(clerk: &Clerk, options: &Options) -> Result<(), Engin
 /// Without a branch, or in the middle of a merge, every agent would fail.
 pub(crate) fn check_checkout(clerk: &Clerk) -> Result<(), EngineError> {
     clerk.repo.unfit().map_err(EngineError::Checkout)?.map_or(Ok(()), |unfit| Err(EngineError::Unfit(unfit)))
+}
+
+/// The same after an earlier run's work was saved. If nothing can begin, the run was stopped, and `--resume` goes on with it.
+fn check_again(clerk: &Clerk, run: &RunId) -> Result<(), EngineError> {
+    let Err(unfit) = check_checkout(clerk) else { return Ok(()) };
+    let stopped = json!({ "stopped": unfit.to_string() });
+    clerk.ledger.end_run(run, &stopped).map_err(port("end the run"))?;
+    Err(unfit)
+}
+
+fn port(what: &'static str) -> impl FnOnce(PortError) -> EngineError {
+    move |source| EngineError::Port { what, source }
 }
 
 /// The profile that issues get unless a label says otherwise must be there, with its program.

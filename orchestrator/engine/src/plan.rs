@@ -61,7 +61,10 @@ impl Engine {
         let (clerk, options) = self.parts();
         check_profiles(options)?;
         check_issues(clerk, options)?;
-        check_checkout(clerk)?;
+        let recovers = self.recovers()?;
+        if recovers.is_empty() {
+            check_checkout(clerk)?;
+        }
         let limit = options.max_issues.unwrap_or(MOST);
         let mut queue = Queue::new(&options.issues);
         let found = find(clerk, &options.issues, limit)?;
@@ -73,7 +76,6 @@ impl Engine {
             file: file.to_string(),
         });
         let issues = order.iter().map(|candidate| self.planned(candidate)).collect::<Result<_, _>>()?;
-        let recovers = self.recovers()?;
         let mut warnings = found.problems;
         if recovers.is_empty() {
             warnings.extend(cautions(clerk));

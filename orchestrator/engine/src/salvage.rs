@@ -13,6 +13,7 @@ mod raw;
 mod refs;
 mod restore;
 mod staged;
+mod unfinished;
 mod unlike;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ use crate::git::{Git, GitError};
 pub use before::{Before, Uncommitted};
 pub use raw::{LeftOut, unreadable};
 pub use staged::{Changes, Staged};
+pub use unfinished::forget_unfinished;
 pub use unlike::Unlike;
 
 #[derive(Debug, Error)]

@@ -97,6 +97,7 @@ fn a_merge_that_begins_during_a_run_keeps_further_issues_from_being_begun() {
     assert_eq!((run.code, run.issues("claimed")), (1, vec!["bd-1"]), "{run:?}");
     let why = run.summary()["left"].to_string();
     assert!(why.contains("bd-2") && why.contains("a merge is not finished"), "{why}");
+    assert!(batch.world.root().join(".git/MERGE_HEAD").exists(), "it is a person's");
 }
 
 #[test]

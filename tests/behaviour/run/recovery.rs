@@ -11,12 +11,27 @@ use super::{Batch, Run};
 /// A run that is killed with -9 once its agent has left a sign.
 fn killed(script: &str, settings: &str) -> Batch {
     let batch = Batch::with(script, settings);
+    kill(&batch);
+    batch
+}
+
+fn kill(batch: &Batch) {
     batch.issue("bd-1", &[]);
     let sign = batch.outside("sign");
     let mut run = batch.command(&[]).env("OUT", &sign).stdout(Stdio::piped()).spawn().unwrap();
     eventually("the agent has left its sign", || sign.exists());
     run.kill().unwrap();
     run.wait().unwrap();
+}
+
+/// With a branch `other` that changes the same line as the last commit.
+fn with_conflict(script: &str) -> Batch {
+    let batch = Batch::with(script, "");
+    for (branch, from) in [("other", "HEAD"), ("ours", "other~1")] {
+        batch.world.git(&["checkout", "-q", "-b", branch, from]);
+        batch.world.write("base.txt", &format!("{branch}\n"));
+        batch.world.git(&["commit", "-q", "-a", "--allow-empty", "-m", branch]);
+    }
     batch
 }
 
@@ -178,4 +193,56 @@ fn files_that_are_taken_out_of_the_checkout_are_named_with_the_way_back() {
     assert_eq!(next.out.matches(told).count(), 2, "when it happens, and in the end: {next:?}");
     batch.world.command("sh").args(["-c", told.split(": ").last().unwrap()]).status().unwrap();
     assert_eq!(batch.read("half.txt"), "half\n", "and it is the way");
+}
+
+#[test]
+fn an_agent_that_was_killed_in_the_middle_of_a_merge_leaves_saved_work_and_no_merge() {
+    let merge = "\"$MALA\" lock acquire . && ! git merge -q other && echo resolved > base.txt";
+    let batch = with_conflict(&format!("{merge} && echo half > half.txt && touch $OUT; sleep 600"));
+    kill(&batch);
+    assert!(batch.world.root().join(".git/MERGE_HEAD").exists());
+    let plan = batch.text(&["--dry-run"]);
+    assert!(plan.code == 0 && plan.out.contains("bd-1 was left by a run that was killed"), "{plan:?}");
+    fs::write(batch.outside("agent.sh"), "exit 0").unwrap();
+    let next = batch.run(&["--max-issues", "1"]);
+    assert_eq!(next.only("recovered")["saved_ref"], "refs/mala/bd-1/1", "{next:?}");
+    let show = |file: &str| batch.world.git(&["show", &format!("refs/mala/bd-1/1:{file}")]);
+    assert_eq!((show("base.txt").as_str(), show("half.txt").as_str()), ("resolved", "half"));
+    assert_eq!((batch.dirt().as_str(), batch.read("base.txt").as_str()), ("", "ours\n"));
+    assert_no_merge(&batch);
+    assert_eq!(next.only("claimed")["attempt"], 2, "and the run goes on");
+}
+
+#[test]
+fn an_agent_that_fails_in_the_middle_of_a_merge_leaves_none() {
+    let script = "\"$MALA\" lock acquire . && ! git merge -q other; exit 1";
+    let batch = with_conflict(script);
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&["--max-issues", "1"]);
+    assert!(run.issues("handed_over").starts_with(&["bd-1"]), "{run:?}");
+    assert_eq!(batch.dirt(), "", "{run:?}");
+    assert_no_merge(&batch);
+}
+
+fn assert_no_merge(batch: &Batch) {
+    for sign in ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE"] {
+        assert!(!batch.world.root().join(".git").join(sign).exists(), "{sign} is left");
+    }
+}
+
+#[test]
+fn work_is_saved_before_a_run_is_refused_and_can_be_gone_on_with() {
+    let detach = "\"$MALA\" lock acquire . && git checkout -q --detach && echo half > half.txt";
+    let batch = killed(&format!("{detach}; touch $OUT; sleep 600"), "");
+    fs::write(batch.outside("agent.sh"), "exit 0").unwrap();
+    let branch = batch.world.git(&["branch", "--format=%(refname:short)", "--list", "ma*"]);
+    let refused = batch.text(&["--max-issues", "1"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("no branch is checked out"), "{refused:?}");
+    assert!(refused.out.contains("half.txt: taken out of the checkout"), "it says so: {refused:?}");
+    assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:half.txt"]), "half");
+    assert_eq!(batch.dirt(), "");
+    batch.world.git(&["checkout", "-q", &branch]);
+    let next = batch.run(&["--resume"]);
+    assert_eq!(next.issues("claimed").first(), Some(&"bd-1"), "{next:?}");
 }

@@ -242,7 +242,16 @@ impl Clerk {
         }
         salvaged.files = changed.into_iter().collect();
         salvage::restore(&self.repo, &self.owner, &unlike.all(), &before)?;
-        Ok(salvage::restore_staged(&self.repo, &self.owner, &entries, &changes, attempt.head.as_ref())?)
+        salvage::restore_staged(&self.repo, &self.owner, &entries, &changes, attempt.head.as_ref())?;
+        self.forget_unfinished(attempt)
+    }
+
+    /// Nothing was under way when the agent began. What is now may be a person's, unless the agent had the whole checkout.
+    fn forget_unfinished(&self, attempt: &Attempt) -> Result<(), PortError> {
+        if self.repo.unfinished()?.is_some() && self.ledger.held_everything(attempt)? {
+            salvage::forget_unfinished(&self.repo)?;
+        }
+        Ok(())
     }
 
     /// True if the attempt's agent has left something to save.
