@@ -176,7 +176,9 @@ pub fn save_staged(
     message: &str,
 ) -> Result<Option<SavedRef>, SalvageError> {
     let mut staged = repo.staged(None)?;
-    staged.retain(|change| files.contains(&change.path));
+    // Git calls what is in conflict deleted.
+    let unmerged = staged::unmerged(repo)?;
+    staged.retain(|change| files.contains(&change.path) && !unmerged.contains_key(&change.path));
     for saved in saved {
         let there = repo.tree_entries(&saved.commit, files)?;
         staged.retain(|change| there.get(&change.path) != change.after.as_ref());
@@ -424,10 +426,16 @@ pub fn restore(
 
 /// Puts what a person had left uncommitted back, in the index and in the checkout.
 fn give_back(repo: &Repo, owner: &Owner, head: Option<&Oid>, theirs: &Untouched) -> Result<(), SalvageError> {
-    if let Some(commit) = theirs.staged.as_ref().or(head) {
-        change_index(repo, owner, |index| restore::index_only(repo, index, commit, &theirs.files))?;
-    }
-    raw::put_back(repo, theirs)
+    let in_conflict = theirs.told.unmerged.iter().filter(|(path, _)| theirs.files.contains(*path));
+    let mut plain = theirs.files.clone();
+    plain.retain(|path| !theirs.told.unmerged.contains_key(path));
+    let indexed = change_index(repo, owner, |index| {
+        if let Some(commit) = theirs.staged.as_ref().or(head) {
+            restore::index_only(repo, index, commit, &plain)?;
+        }
+        staged::set(repo, index, in_conflict)
+    });
+    indexed.and(raw::put_back(repo, theirs))
 }
 
 /// Removes a file and the folders that it leaves empty. What is gone already is fine.

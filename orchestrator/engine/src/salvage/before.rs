@@ -8,11 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use mala_core::{AgentId, Key, RunId};
 use mala_gate::git::FileChange;
 use mala_gate::{Oid, Repo, RepoPath};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::raw::{self, Taken};
+use super::staged::{Entries, unmerged};
 use super::{SalvageError, SavedRef, commit_tree, dirty, held_at, ref_part, refs, tree_with};
 use crate::git::Git;
+
+/// What git writes for a submodule.
+const SUBMODULE: &str = "160000";
 
 /// Refs are shared by all checkouts of a repository, runs are not.
 fn runs_of(repo: &Repo) -> String {
@@ -36,26 +41,42 @@ pub struct Uncommitted {
     changes: Vec<FileChange>,
     /// In the index.
     staged: Vec<FileChange>,
+    told: Told,
+}
+
+/// What no tree can say. It is the last line of a commit's message.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Told {
     /// Of the files in the checkout.
-    permissions: BTreeMap<RepoPath, u32>,
+    pub(super) permissions: BTreeMap<RepoPath, u32>,
+    /// What is in conflict in the index.
+    pub(super) unmerged: Entries,
 }
 
 impl Uncommitted {
     pub fn now(repo: &Repo) -> Result<Self, SalvageError> {
         let (head, files) = (repo.resolve("HEAD")?, dirty(repo)?);
         let Taken { changes, permissions, left_out } = raw::take(repo, head.as_ref(), &files)?;
-        let mut staged = if files.is_empty() { Vec::new() } else { repo.staged(None)? };
-        staged.retain(|change| !left_out.iter().any(|left| left.path == change.path));
-        Ok(Self { head, changes, staged, permissions })
+        let (mut staged, mut unmerged) =
+            if files.is_empty() { Default::default() } else { (repo.staged(None)?, unmerged(repo)?) };
+        // Git calls what is in conflict deleted. Submodules are not ours to put back.
+        staged.retain(|change| !unmerged.contains_key(&change.path) && !is_submodule(change));
+        for left in &left_out {
+            staged.retain(|change| change.path != left.path);
+            unmerged.remove(&left.path);
+        }
+        Ok(Self { head, changes, staged, told: Told { permissions, unmerged } })
     }
 
     pub fn files(&self) -> BTreeSet<RepoPath> {
-        self.changes.iter().chain(&self.staged).map(|change| change.path.clone()).collect()
+        let changed = self.changes.iter().chain(&self.staged).map(|change| &change.path);
+        changed.chain(self.told.unmerged.keys()).cloned().collect()
     }
 
     /// Keeps it for a run that begins.
     pub fn keep(&self, repo: &Repo, run: &RunId) -> Result<Before, SalvageError> {
-        if self.changes.is_empty() && self.staged.is_empty() {
+        if self.files().is_empty() {
             return Ok(Before { saved: None });
         }
         self.point(repo, run_ref(repo, run), &format!("uncommitted work when the run {run} began\n"))
@@ -73,25 +94,27 @@ impl Uncommitted {
         for changes in [&mut self.changes, &mut self.staged] {
             changes.retain(|change| !held.contains(&change.path));
         }
+        self.told.permissions.retain(|path, _| !held.contains(path));
+        self.told.unmerged.retain(|path, _| !held.contains(path));
         if let Some(theirs) = first.untouched(repo)? {
-            let is_theirs =
-                |change: &FileChange| held.contains(&change.path) && theirs.files.contains(&change.path);
+            let is_their_file = |path: &RepoPath| held.contains(path) && theirs.files.contains(path);
+            let is_theirs = |change: &FileChange| is_their_file(&change.path);
             let of = |commit: &Oid| repo.changes_of(&repo.commit(commit)?);
             self.changes.extend(of(&theirs.commit)?.into_iter().filter(is_theirs));
-            self.permissions.retain(|path, _| !held.contains(path));
-            self.permissions.extend(theirs.permissions.into_iter().filter(|(path, _)| held.contains(path)));
+            let Told { permissions, unmerged } = theirs.told;
+            self.told.permissions.extend(permissions.into_iter().filter(|(path, _)| held.contains(path)));
+            self.told.unmerged.extend(unmerged.into_iter().filter(|(path, _)| is_their_file(path)));
             if let Some(staged) = &theirs.staged {
                 self.staged.extend(of(staged)?.into_iter().filter(is_theirs));
             }
         }
-        let is_nothing = self.changes.is_empty() && self.staged.is_empty();
-        if is_nothing && first.saved.is_none() && repo.resolve(&name)?.is_none() {
+        if self.files().is_empty() && first.saved.is_none() && repo.resolve(&name)?.is_none() {
             return Ok(Before { saved: None });
         }
         self.point(repo, name, &format!("uncommitted work when {agent} began\n"))
     }
 
-    /// What is staged becomes a second parent of the commit, as in a stash. The last line of its message tells permissions.
+    /// What is staged becomes a second parent of the commit, as in a stash.
     fn point(&self, repo: &Repo, name: String, message: &str) -> Result<Before, SalvageError> {
         let head = self.head.as_ref();
         let mut parents = Vec::from_iter(head.cloned());
@@ -99,7 +122,7 @@ impl Uncommitted {
             let tree = tree_with(repo, head, &self.staged)?;
             parents.push(commit_tree(repo, self.head.as_slice(), &tree, "staged\n")?);
         }
-        let message = format!("{message}\n{}\n", json!(self.permissions));
+        let message = format!("{message}\n{}\n", json!(self.told));
         let commit = commit_tree(repo, &parents, &tree_with(repo, head, &self.changes)?, &message)?;
         refs::update(repo, &name, &["-m", "mala: uncommitted work", &name, commit.as_str()])?;
         Ok(Before { saved: Some(SavedRef { name, commit }) })
@@ -175,14 +198,20 @@ impl Before {
         if let Some(staged) = &staged {
             changes.extend(repo.changes_of(&repo.commit(staged)?)?);
         }
+        let told = commit.message.lines().last().and_then(|line| serde_json::from_str(line).ok());
+        let told: Told = told.unwrap_or_default();
         let mut files: BTreeSet<RepoPath> = changes.into_iter().map(|change| change.path).collect();
+        files.extend(told.unmerged.keys().cloned());
         let head = repo.resolve("HEAD")?;
         let then = held_at(repo, commit.parents.first(), &files)?;
         let now = held_at(repo, head.as_ref(), &files)?;
         files.retain(|path| then.get(path) == now.get(path));
-        let told = commit.message.lines().last().and_then(|line| serde_json::from_str(line).ok());
-        Ok(Some(Untouched { commit: commit.id, staged, files, permissions: told.unwrap_or_default() }))
+        Ok(Some(Untouched { commit: commit.id, staged, files, told }))
     }
+}
+
+fn is_submodule(change: &FileChange) -> bool {
+    [&change.before, &change.after].into_iter().flatten().any(|entry| entry.mode == SUBMODULE)
 }
 
 /// True for the ref of the run and those of its agents.
@@ -196,6 +225,5 @@ pub(super) struct Untouched {
     /// What was staged, if anything was.
     pub(super) staged: Option<Oid>,
     pub(super) files: BTreeSet<RepoPath>,
-    /// Of files that a person had there, as far as they are known.
-    pub(super) permissions: BTreeMap<RepoPath, u32>,
+    pub(super) told: Told,
 }

@@ -96,18 +96,30 @@ pub fn unreadable(repo: &Repo, files: &BTreeSet<RepoPath>) -> Vec<LeftOut> {
     files.iter().filter_map(|path| Some(LeftOut { path: path.clone(), why: why(path)? })).collect()
 }
 
-/// Puts the files of a person back into the checkout. One that is as it was is not written.
+/// Puts the files of a person back into the checkout. One that is as it was is not written, and one that cannot be put back
+/// keeps no other one from it; the first such is the error.
 pub(super) fn put_back(repo: &Repo, theirs: &Untouched) -> Result<(), SalvageError> {
     let mut held = repo.tree_entries(&theirs.commit, &theirs.files)?;
     let (there, gone): (Vec<_>, Vec<_>) = theirs.files.iter().partition(|path| held.contains_key(path));
-    gone.into_iter().try_for_each(|path| remove_file(repo.root(), path))?;
-    for (path, entry) in there.into_iter().filter_map(|path| held.remove_entry(path)) {
-        let bytes = Git::at(repo.root()).run(&["cat-file", "blob", entry.oid.as_str()], b"")?;
-        let permissions = theirs.permissions.get(&path).copied();
-        put(repo.root(), &path, &entry.mode, &bytes, permissions)
-            .map_err(|source| SalvageError::Io { path: path.within(repo.root()), source })?;
+    let mut all = Ok(());
+    for path in gone {
+        all = all.and(remove_file(repo.root(), path));
     }
-    Ok(())
+    for (path, entry) in there.into_iter().filter_map(|path| held.remove_entry(path)) {
+        all = all.and(put_one_back(repo, &path, &entry, theirs.told.permissions.get(&path).copied()));
+    }
+    all
+}
+
+fn put_one_back(
+    repo: &Repo,
+    path: &RepoPath,
+    entry: &TreeEntry,
+    permissions: Option<u32>,
+) -> Result<(), SalvageError> {
+    let bytes = Git::at(repo.root()).run(&["cat-file", "blob", entry.oid.as_str()], b"")?;
+    put(repo.root(), path, &entry.mode, &bytes, permissions)
+        .map_err(|source| SalvageError::Io { path: path.within(repo.root()), source })
 }
 
 /// What stands at a path.

@@ -20,6 +20,7 @@ use crate::git::{Git, GitError};
 
 /// What the index holds at a path, as `git ls-files --stage` tells it; several lines during a merge, none if there is no entry.
 type Entry = Vec<String>;
+pub(super) type Entries = BTreeMap<RepoPath, Entry>;
 
 /// What an agent has made of one entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,14 +165,9 @@ fn parsed(line: &[u8]) -> Option<(RepoPath, String)> {
 }
 
 fn add(changes: &mut Changes, before: &[Vec<u8>], after: &[Vec<u8>]) {
-    let without = |lines: &[Vec<u8>], others: &[Vec<u8>]| -> BTreeMap<RepoPath, Entry> {
+    let without = |lines: &[Vec<u8>], others: &[Vec<u8>]| {
         let others: HashSet<&Vec<u8>> = others.iter().collect();
-        let mut entries: BTreeMap<RepoPath, Entry> = BTreeMap::new();
-        for (path, line) in lines.iter().filter(|line| !others.contains(line)).filter_map(|line| parsed(line))
-        {
-            entries.entry(path).or_default().push(line);
-        }
-        entries
+        collected(lines.iter().filter(|line| !others.contains(line)).map(Vec::as_slice))
     };
     let (mut old, mut new) = (without(before, after), without(after, before));
     let paths: BTreeSet<RepoPath> = old.keys().chain(new.keys()).cloned().collect();
@@ -191,12 +187,46 @@ fn add(changes: &mut Changes, before: &[Vec<u8>], after: &[Vec<u8>]) {
     }
 }
 
-fn entries(repo: &Repo, index: &Path) -> Result<BTreeMap<RepoPath, Entry>, SalvageError> {
-    let mut entries: BTreeMap<RepoPath, Entry> = BTreeMap::new();
-    for (path, line) in listed(repo, index)?.iter().filter_map(|line| parsed(line)) {
+fn collected<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> Entries {
+    let mut entries = Entries::new();
+    for (path, line) in lines.into_iter().filter_map(parsed) {
         entries.entry(path).or_default().push(line);
     }
-    Ok(entries)
+    entries
+}
+
+fn entries(repo: &Repo, index: &Path) -> Result<Entries, SalvageError> {
+    Ok(collected(listed(repo, index)?.iter().map(Vec::as_slice)))
+}
+
+/// What is in conflict in the checkout's own index.
+pub(super) fn unmerged(repo: &Repo) -> Result<Entries, SalvageError> {
+    let output = Git::at(repo.root()).run(&["ls-files", "--unmerged", "-z"], b"")?;
+    Ok(collected(output.split(|byte| *byte == 0)))
+}
+
+/// Makes the entries in the index at `index` these, and no others.
+pub(super) fn set<'a>(
+    repo: &Repo,
+    index: &Path,
+    entries: impl Iterator<Item = (&'a RepoPath, &'a Entry)> + Clone,
+) -> Result<(), SalvageError> {
+    let files: BTreeSet<RepoPath> = entries.clone().map(|(path, _)| path.clone()).collect();
+    if files.is_empty() {
+        return Ok(());
+    }
+    restore::drop_from_index(repo, index, &files)?;
+    let mut lines = Vec::new();
+    for (path, entry) in entries {
+        for line in entry {
+            lines.extend_from_slice(line.as_bytes());
+            lines.push(b'\t');
+            lines.extend_from_slice(path.as_bytes());
+            lines.push(0);
+        }
+    }
+    Git::with_index(repo.root(), index).run(&["update-index", "-z", "--index-info"], &lines)?;
+    Ok(())
 }
 
 /// What stands in the index at `index` as the agent has left it.
@@ -226,16 +256,5 @@ pub(super) fn put_back(
     if let Some(head) = &head {
         restore::index_only(repo, index, head, &committed)?;
     }
-    restore::drop_from_index(repo, index, &untouched)?;
-    let mut lines = Vec::new();
-    for path in &untouched {
-        for line in &changes[path].before {
-            lines.extend_from_slice(line.as_bytes());
-            lines.push(b'\t');
-            lines.extend_from_slice(path.as_bytes());
-            lines.push(0);
-        }
-    }
-    Git::with_index(repo.root(), index).run(&["update-index", "-z", "--index-info"], &lines)?;
-    Ok(())
+    set(repo, index, untouched.iter().map(|path| (path, &changes[path].before)))
 }

@@ -10,6 +10,7 @@ use mala_gate::{Oid, Repo, RepoPath};
 
 use super::before::Untouched;
 use super::raw::{self, Taken};
+use super::staged::unmerged;
 use super::{Before, SalvageError, held_at};
 
 /// Files that are not as they will be given back.
@@ -62,7 +63,7 @@ impl Unlike {
                 continue;
             }
             self.files.remove(path);
-            let (told, found) = (theirs.permissions.get(path), permissions.get(path));
+            let (told, found) = (theirs.told.permissions.get(path), permissions.get(path));
             if told.is_some() && told != found {
                 self.permissions.insert(path.clone());
             }
@@ -80,7 +81,12 @@ impl Unlike {
         let then = held_at(repo, theirs.staged.as_ref().or(head), &theirs.files)?;
         let mut now = held_at(repo, head, &theirs.files)?;
         apply(&mut now, repo.staged(None)?);
-        self.staged.retain(|path| !theirs.files.contains(path) || now.get(path) != then.get(path));
+        let unmerged = unmerged(repo)?;
+        let is_same = |path: &RepoPath| match (theirs.told.unmerged.get(path), unmerged.get(path)) {
+            (None, None) => now.get(path) == then.get(path),
+            (then, now) => now == then,
+        };
+        self.staged.retain(|path| !theirs.files.contains(path) || !is_same(path));
         Ok(())
     }
 }

@@ -101,3 +101,76 @@ fn what_is_as_it_will_be_given_back_is_nobodys_work() {
     fs::remove_file(world.place("dir/c")).unwrap();
     assert_eq!((unlike().files, unlike().staged), (paths(&["a", "dir/c"]), paths(&[])));
 }
+
+/// A conflict without a merge.
+fn conflict(world: &World) {
+    world.write("a", "stashed\n");
+    world.git(&["-c", "user.name=t", "-c", "user.email=t@example.invalid", "stash", "-q"]);
+    world.write("a", "committed\n");
+    world.git(&["add", "a"]);
+    world.commit("meanwhile");
+    let mut pop = Command::new("git");
+    assert!(
+        !pop.current_dir(world.repo.root()).args(["stash", "pop", "-q"]).output().unwrap().status.success()
+    );
+}
+
+#[test]
+fn a_persons_conflict_is_put_back_as_one() {
+    let world = World::new();
+    conflict(&world);
+    let as_it_was = || (world.status(), world.read("a"), world.git(&["ls-files", "--stage", "a"]));
+    let was = as_it_was();
+    assert!(was.0 == "UU a" && was.1.contains("<<<<<<<"), "{was:?}");
+    keep(&world, "r");
+    let (now, run) = (Uncommitted::now(&world.repo).unwrap(), RunId::new("r").unwrap());
+    let before = now.keep_for(&world.repo, &run, &ann(), &paths(&["a"])).unwrap();
+    assert!(Unlike::of(&world.repo, &paths(&["a"]), &before).unwrap().is_empty());
+    world.write("a", "the agent's\n");
+    restore(&world.repo, &owner(), &paths(&["a"]), &before).unwrap();
+    assert_eq!(as_it_was(), was);
+    world.git(&["add", "a"]);
+    assert_eq!(Unlike::of(&world.repo, &paths(&["a"]), &before).unwrap().staged, paths(&["a"]));
+    restore(&world.repo, &owner(), &paths(&["a"]), &before).unwrap();
+    assert_eq!(as_it_was(), was);
+}
+
+#[test]
+fn a_conflict_is_not_saved_as_a_deletion() {
+    let world = World::new();
+    conflict(&world);
+    let saved = save_staged(&world.repo, "refs/mala/x/1.staged", &paths(&["a"]), &[], "staged\n").unwrap();
+    assert_eq!(saved, None);
+}
+
+#[test]
+fn a_staged_submodule_keeps_nothing_from_being_put_back() {
+    let world = World::new();
+    let stage = || {
+        let head = world.git(&["rev-parse", "HEAD"]);
+        world.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},a-module")]);
+        head
+    };
+    stage();
+    world.commit("a submodule");
+    let head = stage();
+    world.write("b", "the person's\n");
+    let before = keep(&world, "r");
+    world.write("b", "the agent's\n");
+    restore(&world.repo, &owner(), &before.files(&world.repo).unwrap(), &before).unwrap();
+    assert_eq!(world.read("b"), "the person's\n");
+    assert!(world.git(&["ls-files", "--stage", "a-module"]).contains(&head), "it is still staged");
+}
+
+#[test]
+fn one_file_that_cannot_be_put_back_keeps_no_other_one_from_it() {
+    let world = World::new();
+    world.write("dir/c", "the person's\n");
+    world.write("z", "the person's\n");
+    let before = keep(&world, "r");
+    fs::remove_dir_all(world.place("dir")).unwrap();
+    symlink("/nowhere", world.place("dir")).unwrap();
+    world.write("z", "the agent's\n");
+    restore(&world.repo, &owner(), &paths(&["dir/c", "z"]), &before).unwrap_err();
+    assert_eq!(world.read("z"), "the person's\n");
+}
