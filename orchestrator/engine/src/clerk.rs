@@ -2,6 +2,7 @@
 //! repeated after a kill: the order of the steps is what keeps promises, not their being uninterrupted.
 
 mod ending;
+mod leftovers;
 mod recover;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::clerk::{Claimed, Clerk, Fingerprint, Handed};
 use crate::engine::check_checkout;
-use crate::error::EngineError;
+use crate::error::{EngineError, causes};
 use crate::event::{Event, Reporter};
 use crate::options::Options;
 use crate::ports::{Attempt, Contention, Detail, Held, Interruption, Judgement, PortError, Waited};
@@ -442,10 +442,4 @@ async fn until(deadline: Option<Instant>) {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
-}
-
-/// An error with its causes, on one line.
-fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let all = std::iter::successors(Some(error), |error| error.source());
-    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -46,3 +46,9 @@ pub enum EngineError {
 fn hint(install: Option<&str>) -> String {
     install.map(|install| format!("; get it: {install}")).unwrap_or_default()
 }
+
+/// An error with its causes, on one line.
+pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let all = std::iter::successors(Some(error), |error| error.source());
+    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

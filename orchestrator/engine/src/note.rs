@@ -20,18 +20,41 @@ pub struct Handoff<'a> {
     /// Why it ended, as the end of a sentence.
     pub reason: &'a str,
     pub failed: &'a [FailedCheck],
-    /// What the agent had changed and not committed.
-    pub files: &'a [RepoPath],
-    pub saved: &'a [SavedRef],
-    /// What was staged, as far as it is not in `saved`.
-    pub staged: &'a [SavedRef],
-    /// Set if saving failed: the work is still in the checkout.
-    pub not_saved: Option<&'a str>,
-    /// What cannot be read, and is still in the checkout.
-    pub left_out: &'a [LeftOut],
+    pub left: &'a Leftovers,
     pub commits: &'a [String],
     pub last_message: Option<&'a str>,
     pub log: Option<&'a str>,
+}
+
+/// What became of the work that an agent had not committed.
+#[derive(Debug, Clone, Default)]
+pub struct Leftovers {
+    /// What the agent had changed.
+    pub files: Vec<RepoPath>,
+    /// More than one if somebody wrote to the files between two tries.
+    pub saved: Vec<SavedRef>,
+    /// What was staged, as far as it is not in `saved`.
+    pub staged: Vec<SavedRef>,
+    pub trouble: Option<Trouble>,
+    /// What cannot be read, and is still in the checkout.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// What has failed, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trouble {
+    /// The work is still in the checkout.
+    NotSaved(String),
+    /// It is saved, and some of it is still in the checkout.
+    NotRestored(String),
+}
+
+/// What is said of the files that an agent has left although it is done, if there are any.
+pub fn left_over(left: &Leftovers) -> Option<String> {
+    let mut note = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_left(&mut note, left);
+    (!note.is_empty()).then(|| format!(" It left uncommitted files.\n{note}"))
 }
 
 /// The text of the note.
@@ -53,26 +76,7 @@ fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
     if !handoff.commits.is_empty() {
         writeln!(note, "\nCommitted, but not accepted: {}", handoff.commits.join(", "))?;
     }
-    if !handoff.files.is_empty() {
-        write_files(note, handoff.files)?;
-    }
-    for saved in handoff.saved {
-        writeln!(note, "\nThe uncommitted work was saved to {saved} and taken out of the checkout.")?;
-        writeln!(note, "To get it back, at the top of the checkout: {}", saved.apply_command())?;
-    }
-    for staged in handoff.staged {
-        writeln!(
-            note,
-            "\nWhat was staged besides was saved to {staged}; to look at it: git show {}",
-            staged.name
-        )?;
-    }
-    if let Some(why) = handoff.not_saved {
-        writeln!(note, "\nThe uncommitted work could not be saved and is still in the checkout: {why}")?;
-    }
-    if !handoff.left_out.is_empty() {
-        note.push_str(&left_out(handoff.left_out));
-    }
+    write_left(note, handoff.left)?;
     if let Some(message) = handoff.last_message.map(str::trim).filter(|message| !message.is_empty()) {
         writeln!(note, "\nLast message of the agent:")?;
         write_last_lines(note, message, "> ")?;
@@ -83,8 +87,39 @@ fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
     Ok(())
 }
 
+fn write_left(note: &mut String, left: &Leftovers) -> std::fmt::Result {
+    if !left.files.is_empty() {
+        write_files(note, &left.files)?;
+    }
+    let gone = if left.trouble.is_none() { " and taken out of the checkout" } else { "" };
+    for saved in &left.saved {
+        writeln!(note, "\nThe uncommitted work was saved to {saved}{gone}.")?;
+        writeln!(note, "To get it back, at the top of the checkout: {}", saved.apply_command())?;
+    }
+    for staged in &left.staged {
+        writeln!(
+            note,
+            "\nWhat was staged besides was saved to {staged}; to look at it: git show {}",
+            staged.name
+        )?;
+    }
+    match &left.trouble {
+        Some(Trouble::NotSaved(why)) => {
+            writeln!(note, "\nThe uncommitted work could not be saved and is still in the checkout: {why}")?;
+        }
+        Some(Trouble::NotRestored(why)) => {
+            writeln!(note, "\nSome files could not be restored (`git status` shows them): {why}")?;
+        }
+        None => {}
+    }
+    if !left.left_out.is_empty() {
+        note.push_str(&left_out(&left.left_out));
+    }
+    Ok(())
+}
+
 /// The files that could not be saved, each with the reason.
-pub(crate) fn left_out(files: &[LeftOut]) -> String {
+fn left_out(files: &[LeftOut]) -> String {
     let named: Vec<String> = files.iter().take(NAMED_FILES).map(ToString::to_string).collect();
     let more = files.len() - named.len();
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -143,16 +178,12 @@ mod tests {
         }
     }
 
-    fn bare(attempt: &Attempt) -> Handoff<'_> {
+    fn bare<'a>(attempt: &'a Attempt, left: &'a Leftovers) -> Handoff<'a> {
         Handoff {
             attempt,
             reason: "the agent was silent for 10m",
             failed: &[],
-            files: &[],
-            saved: &[],
-            staged: &[],
-            not_saved: None,
-            left_out: &[],
+            left,
             commits: &[],
             last_message: None,
             log: None,
@@ -171,16 +202,15 @@ mod tests {
         let files = [RepoPath::from_bytes("src/a.rs"), RepoPath::from_bytes(b"\xff".to_vec())];
         let commit = Oid::parse(&"ab".repeat(20)).unwrap();
         let saved = SavedRef { name: "refs/mala/bd-12/2".to_owned(), commit };
+        let left = Leftovers { files: files.into(), saved: vec![saved], ..Leftovers::default() };
         let attempt = attempt();
         let note = text(&Handoff {
             reason: "the gate did not pass in 3 rounds",
             failed: &failed,
-            files: &files,
-            saved: &[saved],
             commits: &["abc".to_owned()],
             last_message: Some("I give up\n"),
             log: Some("/logs/r7/x.log"),
-            ..bare(&attempt)
+            ..bare(&attempt, &left)
         });
         let cut: Vec<&str> =
             note.lines().filter(|line| !line.contains("| line") || line.contains("line 11[")).collect();
@@ -211,14 +241,15 @@ mod tests {
     #[test]
     fn a_question_is_the_end_of_its_sentence() {
         let attempt = attempt();
-        let note = text(&Handoff { reason: "it needs an answer: What shall I do?", ..bare(&attempt) });
+        let none = Leftovers::default();
+        let note = text(&Handoff { reason: "it needs an answer: What shall I do?", ..bare(&attempt, &none) });
         assert!(note.ends_with("failed: it needs an answer: What shall I do?\n"), "{note}");
     }
 
     #[test]
     fn a_note_says_no_more_than_is_known() {
         let attempt = attempt();
-        let note = text(&bare(&attempt));
+        let note = text(&bare(&attempt, &Leftovers::default()));
         assert_eq!(note, "Attempt 2 by `claude-bd-12-2` (run r7) failed: the agent was silent for 10m.\n");
     }
 }

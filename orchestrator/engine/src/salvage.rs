@@ -415,13 +415,15 @@ pub fn restore(
         None => files.clone(),
     };
     let head = repo.resolve("HEAD")?;
-    let restored = change_index(repo, owner, |index| match &head {
-        Some(head) => restore::to_commit(repo, index, head, &others),
-        None => restore::remove(repo, index, &others),
+    // What could be restored counts, so the index takes its place also after a failure.
+    let restored = change_index(repo, owner, |index| {
+        Ok::<_, SalvageError>(match &head {
+            Some(head) => restore::to_commit(repo, index, head, &others),
+            None => restore::remove(repo, index, &others),
+        })
     });
-    // Also if something of the agent's cannot be taken away.
     let given_back = theirs.map_or(Ok(()), |theirs| give_back(repo, owner, head.as_ref(), &theirs));
-    restored.and(given_back)
+    restored.flatten().and(given_back)
 }
 
 /// Puts what a person had left uncommitted back, in the index and in the checkout.

@@ -1,7 +1,7 @@
 //! What people had left uncommitted, and git's index, after agents.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use mala_tests::eventually;
 use serde_json::json;
@@ -241,13 +241,39 @@ fn what_somebody_writes_between_two_tries_to_restore_is_saved_too() {
     let script = "echo agent > other.txt; echo agent > z.locked; exit 1";
     let batch = with_locked(script, &["other.txt", "z.locked"]);
     batch.issue("bd-1", &[]);
+    // A try ends with a new index.
+    let index = || fs::metadata(batch.world.root().join(".git/index")).unwrap().ino();
+    let first = index();
     let run = batch.start(&[]);
-    let saved = batch.world.root().join(".git/refs/mala/bd-1/1");
-    eventually("a first try has restored it", || saved.exists() && batch.read("other.txt") == "committed\n");
+    eventually("a first try has restored it", || index() != first);
+    assert_eq!(batch.read("other.txt"), "committed\n");
     batch.world.write("other.txt", "typed meanwhile\n");
     let run = Run::of(run);
     assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
     assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:other.txt"]), "agent");
     assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1.2:other.txt"]), "typed meanwhile");
     assert!(batch.notes("bd-1").contains("refs/mala/bd-1/1.2 "), "{}", batch.notes("bd-1"));
+}
+
+#[test]
+fn one_file_that_cannot_be_restored_keeps_no_other_one_from_it_and_is_named() {
+    for (end, event) in [("exit 1", "handed_over"), ("tested && commit work", "done")] {
+        let left = "echo agent > a.locked; echo agent > scratch.txt; echo agent > base.txt";
+        let batch = with_locked(&format!("echo work > work.txt; {end}; {left}"), &["a.locked"]);
+        if event == "handed_over" {
+            fs::write(batch.outside("agent.sh"), format!("{left}; exit 1")).unwrap();
+        }
+        batch.issue("bd-1", &[]);
+        let run = batch.run(&[]);
+        assert_eq!(run.issues(event), ["bd-1"], "{run:?}");
+        assert_eq!((batch.dirt().as_str(), batch.read("base.txt").as_str()), ("D a.locked", "base\n"));
+        let files = &run.summary()["attempts"][0]["files"];
+        assert_eq!(*files, json!(["base.txt", "scratch.txt"]), "only what is out of the checkout: {run:?}");
+        let notes = batch.notes("bd-1");
+        for part in ["could not be restored", "a.locked", "refs/mala/bd-1/1 "] {
+            assert!(notes.contains(part), "`{part}` is missing: {notes}");
+        }
+        let kept = fs::read_dir(batch.world.state_dir().join("staged")).map_or(0, Iterator::count);
+        assert_eq!(kept, 0, "what is of no use any more is gone");
+    }
 }

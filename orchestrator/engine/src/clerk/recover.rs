@@ -3,6 +3,7 @@
 use mala_core::RunId;
 
 use super::{Cause, Clerk, Given};
+use crate::error::causes;
 use crate::ports::{Abandoned, Attempt, Detail, Interruption, Judgement, PortError};
 use crate::salvage;
 use crate::summary::Recovered;
@@ -14,19 +15,20 @@ impl Clerk {
     /// its tracker does not answer for example, is left for the next start and keeps nobody else from working.
     pub(crate) fn recover(&self, run: &RunId) -> Result<Vec<Recovered>, PortError> {
         salvage::sweep(&self.repo);
-        let mut keep = vec![run.clone()];
+        let (mut keep, mut agents) = (vec![run.clone()], Vec::new());
         let mut recovered = Vec::new();
         for one in self.ledger.abandoned()? {
             let attempt = one.attempt.clone();
             recovered.push(self.recover_one(one).unwrap_or_else(|error| {
                 keep.push(attempt.run.clone());
-                let causes = std::iter::successors(Some(&*error as &dyn std::error::Error), |it| it.source());
-                let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-                Recovered::new(&attempt, format!("not ended, because that failed: {text}"))
+                agents.push(attempt.agent.clone());
+                let why = causes(&*error);
+                Recovered::new(&attempt, format!("not ended, because that failed: {why}"))
             }));
         }
         // Once more: what was reaped just now may have left something, too.
         self.launcher.sweep();
+        salvage::Staged::forget_others(self.repo.scope(), &agents);
         salvage::Before::forget_others(&self.repo, &keep)?;
         Ok(recovered)
     }

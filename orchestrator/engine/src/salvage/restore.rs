@@ -1,5 +1,6 @@
 //! The single moves of a restore. Where the index changes, it is a private copy that takes the index's place in the end,
-//! so a git that is killed meanwhile leaves no lock behind.
+//! so a git that is killed meanwhile leaves no lock behind. What fails for one file is done for the others all the same, and
+//! the first failure is the error.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::path::Path;
 use mala_gate::{Oid, Repo, RepoPath};
 
 use super::{SalvageError, nul_ended, remove_file};
-use crate::git::Git;
+use crate::git::{Git, GitError};
 
 const FROM_STDIN: [&str; 2] = ["--pathspec-from-file=-", "--pathspec-file-nul"];
 
@@ -20,8 +21,8 @@ pub(super) fn to_commit(
 ) -> Result<(), SalvageError> {
     let (there, new) = split(repo, commit, files)?;
     // New files first: one of them may stand where a folder has to be, or the other way round.
-    remove(repo, index, &new)?;
-    restore_from(repo, Some(index), commit, &["--staged", "--worktree"], &there)
+    let removed = remove(repo, index, &new);
+    removed.and(restore_from(repo, Some(index), commit, &["--staged", "--worktree"], &there))
 }
 
 /// The checkout alone, to what `commit` holds.
@@ -49,10 +50,14 @@ pub(super) fn index_only(
 
 /// Out of the index and out of the checkout.
 pub(super) fn remove(repo: &Repo, index: &Path, files: &BTreeSet<RepoPath>) -> Result<(), SalvageError> {
-    drop_from_index(repo, index, files)?;
-    files.iter().try_for_each(|path| remove_file(repo.root(), path))
+    let mut all = drop_from_index(repo, index, files);
+    for path in files {
+        all = all.and(remove_file(repo.root(), path));
+    }
+    all
 }
 
+/// One file that git cannot write keeps no other one from being restored: of many, each half is tried for itself.
 fn restore_from(
     repo: &Repo,
     index: Option<&Path>,
@@ -69,8 +74,15 @@ fn restore_from(
     args.extend(what);
     args.extend(FROM_STDIN);
     let git = index.map_or_else(|| Git::at(repo.root()), |index| Git::with_index(repo.root(), index));
-    git.run(&args, &nul_ended(files))?;
-    Ok(())
+    match git.run(&args, &nul_ended(files)) {
+        Err(GitError::Failed { .. }) if files.len() > 1 => {
+            let mut first = files.clone();
+            let second = first.split_off(files.iter().nth(files.len() / 2).expect("it has as many"));
+            let restored = restore_from(repo, index, commit, what, &first);
+            restored.and(restore_from(repo, index, commit, what, &second))
+        }
+        done => Ok(done.map(|_| ())?),
+    }
 }
 
 pub(super) fn drop_from_index(

@@ -39,10 +39,21 @@ pub struct Staged {
 
 impl Staged {
     pub fn of(scope: &Scope, agent: &AgentId) -> Self {
-        let id = |text: &[u8]| Key::from_stored(text.to_vec()).short_id();
-        let checkout = id(scope.root().as_os_str().as_encoded_bytes());
-        let name = format!("{checkout}-{}", id(agent.as_str().as_bytes()));
-        Self { folder: scope.state_dir().join("staged").join(name) }
+        let name = format!("{}-{}", checkout_id(scope), short_id(agent.as_str().as_bytes()));
+        Self { folder: all(scope).join(name) }
+    }
+
+    /// Forgets what agents of this checkout have changed that are gone, except for those in `keep`.
+    pub fn forget_others(scope: &Scope, keep: &[AgentId]) {
+        let keep: Vec<PathBuf> = keep.iter().map(|agent| Self::of(scope, agent).folder).collect();
+        let mine = format!("{}-", checkout_id(scope));
+        for entry in fs::read_dir(all(scope)).into_iter().flatten().flatten() {
+            let is_mine = entry.file_name().to_string_lossy().starts_with(&mine);
+            if is_mine && !keep.contains(&entry.path()) {
+                // What stays is tried again when the next run begins.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
     }
 
     /// The agent is about to put `next` in the place of `index`.
@@ -138,6 +149,18 @@ impl Staged {
     fn io(&self) -> impl Fn(io::Error) -> SalvageError + '_ {
         |source| SalvageError::Io { path: self.folder.clone(), source }
     }
+}
+
+fn all(scope: &Scope) -> PathBuf {
+    scope.state_dir().join("staged")
+}
+
+fn short_id(text: &[u8]) -> String {
+    Key::from_stored(text.to_vec()).short_id()
+}
+
+fn checkout_id(scope: &Scope) -> String {
+    short_id(scope.root().as_os_str().as_encoded_bytes())
 }
 
 /// What is gone already is removed.

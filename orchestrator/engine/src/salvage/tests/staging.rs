@@ -78,3 +78,19 @@ fn what_an_agent_committed_stays_and_what_it_staged_after_that_goes() {
     take_back(&world, &staged, &then);
     assert_eq!((world.status().as_str(), world.git(&["show", ":a"]).as_str()), (" M a", "committed"));
 }
+
+#[test]
+fn of_agents_that_are_gone_nothing_is_kept_but_what_is_still_needed() {
+    let world = World::new();
+    let bob = AgentId::new("bob").unwrap();
+    for agent in [&ann(), &bob] {
+        as_agent(&world, &Staged::of(world.repo.scope(), agent), &["rm", "-q", "--cached", "a"]);
+        world.git(&["reset", "-q"]);
+    }
+    let elsewhere = world.repo.scope().state_dir().join("staged/another-checkout");
+    fs::create_dir(&elsewhere).unwrap();
+    Staged::forget_others(world.repo.scope(), &[bob.clone()]);
+    let changes =
+        [ann(), bob].map(|agent| Staged::of(world.repo.scope(), &agent).changes(&world.repo).unwrap());
+    assert_eq!((changes[0].len(), changes[1].len(), elsewhere.exists()), (0, 1, true));
+}
