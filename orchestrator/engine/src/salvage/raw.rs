@@ -42,6 +42,9 @@ pub(super) struct Taken {
     pub(super) left_out: Vec<LeftOut>,
 }
 
+/// What stands at each path, if something does.
+type Entries = BTreeMap<RepoPath, Option<TreeEntry>>;
+
 /// Stores what the checkout holds at `files`.
 pub(super) fn take(
     repo: &Repo,
@@ -49,7 +52,7 @@ pub(super) fn take(
     files: &BTreeSet<RepoPath>,
 ) -> Result<Taken, SalvageError> {
     let mut taken = Taken::default();
-    let mut held: BTreeMap<RepoPath, Option<TreeEntry>> = BTreeMap::new();
+    let mut held = Entries::new();
     for path in files {
         match look(repo.root(), path) {
             Ok(Found::Nothing) => _ = held.insert(path.clone(), None),
@@ -58,7 +61,7 @@ pub(super) fn take(
             Err(error) => taken.left_out.push(LeftOut { path: path.clone(), why: error.to_string() }),
         }
     }
-    held.extend(stored_files(repo, &mut taken)?.into_iter().map(|(path, entry)| (path, Some(entry))));
+    held.extend(stored_files(repo, &mut taken)?);
     let mut then = held_at(repo, head, files)?;
     let changes =
         held.into_iter().map(|(path, after)| FileChange { before: then.remove(&path), path, after });
@@ -66,28 +69,44 @@ pub(super) fn take(
     Ok(taken)
 }
 
-/// The files whose permissions are known, stored at once, or else each for itself: one that fails keeps no other one out.
-fn stored_files(repo: &Repo, taken: &mut Taken) -> Result<Vec<(RepoPath, TreeEntry)>, SalvageError> {
-    let mut entries = Vec::new();
-    let mut add = |path: &RepoPath, permissions: u32, oid: Oid| {
-        let mode = if permissions & 0o100 == 0 { "100644" } else { "100755" };
-        entries.push((path.clone(), TreeEntry { mode: mode.to_owned(), oid }));
-    };
-    match stored(repo, taken.permissions.keys()) {
-        Ok(oids) => {
-            taken.permissions.iter().zip(oids).for_each(|((path, mode), oid)| add(path, *mode, oid));
-        }
-        Err(SalvageError::Git(GitError::Failed { .. })) => {
-            for (path, permissions) in &taken.permissions {
-                match stored(repo, [path].into_iter()) {
-                    Ok(oids) => oids.into_iter().for_each(|oid| add(path, *permissions, oid)),
-                    Err(error) => taken.left_out.push(LeftOut { path: path.clone(), why: error.to_string() }),
-                }
+/// The files whose permissions are known. One that goes meanwhile is nothing.
+fn stored_files(repo: &Repo, taken: &mut Taken) -> Result<Entries, SalvageError> {
+    let files: Vec<(RepoPath, u32)> = taken.permissions.clone().into_iter().collect();
+    let mut entries = Entries::new();
+    store_all(repo, &files, taken, &mut entries)?;
+    Ok(entries)
+}
+
+/// Stores all at once or, if that fails, each half for itself: one that fails keeps no other one out.
+fn store_all(
+    repo: &Repo,
+    files: &[(RepoPath, u32)],
+    taken: &mut Taken,
+    entries: &mut Entries,
+) -> Result<(), SalvageError> {
+    match (stored(repo, files.iter().map(|(path, _)| path)), files) {
+        (Ok(oids), _) => {
+            for ((path, permissions), oid) in files.iter().zip(oids) {
+                let mode = if permissions & 0o100 == 0 { "100644" } else { "100755" };
+                entries.insert(path.clone(), Some(TreeEntry { mode: mode.to_owned(), oid }));
             }
         }
-        Err(error) => return Err(error),
+        (Err(SalvageError::Git(error @ GitError::Failed { .. })), [(path, _)]) => {
+            if let Ok(Found::Nothing) = look(repo.root(), path) {
+                taken.permissions.remove(path);
+                entries.insert(path.clone(), None);
+            } else {
+                taken.left_out.push(LeftOut { path: path.clone(), why: error.to_string() });
+            }
+        }
+        (Err(SalvageError::Git(GitError::Failed { .. })), _) => {
+            let (first, second) = files.split_at(files.len() / 2);
+            store_all(repo, first, taken, entries)?;
+            store_all(repo, second, taken, entries)?;
+        }
+        (Err(error), _) => return Err(error),
     }
-    Ok(entries)
+    Ok(())
 }
 
 /// Those of the files that cannot be read.
@@ -196,3 +215,6 @@ fn put(root: &Path, path: &RepoPath, mode: &str, bytes: &[u8], permissions: Opti
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&place)?.write_all(bytes)?;
     fs::set_permissions(&place, Permissions::from_mode(wanted))
 }
+
+#[cfg(test)]
+mod tests;
