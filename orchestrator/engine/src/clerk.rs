@@ -244,14 +244,9 @@ impl Clerk {
 
     /// Keeps what people have left uncommitted, before the agent begins. What is held may be an agent's.
     fn keep_uncommitted(&self, run: &RunId, agent: &AgentId) -> Result<(), PortError> {
-        let now = Uncommitted::now(&self.repo)?;
-        let mut held = BTreeSet::new();
-        for path in now.files() {
-            if !self.ledger.holders(&self.wants([&path]))?.is_empty() {
-                held.insert(path);
-            }
-        }
-        now.keep_for(&self.repo, run, agent, &held)?;
+        let is_held =
+            |path: &RepoPath| Ok::<_, PortError>(!self.ledger.holders(&self.wants([path]))?.is_empty());
+        Uncommitted::keep_unheld(&self.repo, run, agent, is_held)?;
         Ok(())
     }
 }

@@ -16,6 +16,9 @@ use super::staged::{Entries, unmerged};
 use super::{SalvageError, SavedRef, commit_tree, dirty, held_at, ref_part, refs, tree_with};
 use crate::git::Git;
 
+/// How often what is uncommitted is read while agents give their files back.
+const MOST_READS: u32 = 4;
+
 /// What git writes for a submodule.
 const SUBMODULE: &str = "160000";
 
@@ -80,6 +83,31 @@ impl Uncommitted {
             return Ok(Before { saved: None });
         }
         self.point(repo, run_ref(repo, run), &format!("uncommitted work when the run {run} began\n"))
+    }
+
+    /// Keeps what is uncommitted now for an agent that begins, without what an agent holds. That is asked before and after it is
+    /// read: if an agent has given its files back in between, nobody knows what was read, and it is read again.
+    pub fn keep_unheld<E: From<SalvageError>>(
+        repo: &Repo,
+        run: &RunId,
+        agent: &AgentId,
+        is_held: impl Fn(&RepoPath) -> Result<bool, E>,
+    ) -> Result<Before, E> {
+        let held_of = |files: BTreeSet<RepoPath>| -> Result<BTreeSet<RepoPath>, E> {
+            let judged = files.into_iter().map(|path| Ok(is_held(&path)?.then_some(path)));
+            judged.filter_map(Result::transpose).collect()
+        };
+        let mut reads = 1;
+        loop {
+            let first = held_of(dirty(repo)?)?;
+            let now = Self::now(repo)?;
+            let mut held = held_of(now.files())?;
+            if first.is_subset(&held) || reads == MOST_READS {
+                held.extend(first);
+                return Ok(now.keep_for(repo, run, agent, &held)?);
+            }
+            reads += 1;
+        }
     }
 
     /// Keeps it for an agent that begins. Of the files in `held`, what was kept for the run stands for what is there.

@@ -174,3 +174,30 @@ fn one_file_that_cannot_be_put_back_keeps_no_other_one_from_it() {
     restore(&world.repo, &owner(), &paths(&["dir/c", "z"]), &before).unwrap_err();
     assert_eq!(world.read("z"), "the person's\n");
 }
+
+#[test]
+fn what_an_agent_gives_back_while_it_is_read_is_not_taken_for_a_persons() {
+    let world = World::new();
+    world.write("a", "an agent's\n");
+    world.write("b", "an agent's, too\n");
+    world.write("dir/c", "the person's\n");
+    let hash = world.git(&["hash-object", "a"]);
+    let has_been_read = || {
+        let mut look = Command::new("git");
+        look.current_dir(world.repo.root()).args(["cat-file", "-e", &hash]).output().unwrap().status.success()
+    };
+    // Its files are given back before its locks are.
+    let is_held = |path: &RepoPath| {
+        let is_over = has_been_read();
+        if is_over {
+            world.git(&["checkout", "-q", "a"]);
+            world.write("b", "the person's\n");
+        }
+        Ok::<_, SalvageError>(!is_over && paths(&["a", "b"]).contains(path))
+    };
+    let run = RunId::new("r").unwrap();
+    let before = Uncommitted::keep_unheld(&world.repo, &run, &ann(), is_held).unwrap();
+    let kept = before.saved.as_ref().unwrap();
+    assert_eq!(before.files(&world.repo).unwrap(), paths(&["b", "dir/c"]));
+    assert_eq!(world.saved(kept, "b"), "the person's");
+}
