@@ -228,7 +228,7 @@ mod tests {
         Files changed and not committed: src/a.rs, "\377"
 
         The uncommitted work was saved to refs/mala/bd-12/2 (ababababab) and taken out of the checkout.
-        To get it back, at the top of the checkout: git diff-tree -p --binary --root refs/mala/bd-12/2 | git apply
+        To get it back, at the top of the checkout: git diff-tree -p --binary --root refs/mala/bd-12/2 | git apply --whitespace=nowarn
 
         Last message of the agent:
         > I give up

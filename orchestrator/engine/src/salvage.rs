@@ -80,7 +80,7 @@ impl SavedRef {
 
 /// What to type, at the top of the checkout, to get the work back that a ref holds.
 pub fn apply_command(name: &str) -> String {
-    format!("git diff-tree -p --binary --root {name} | git apply")
+    format!("git diff-tree -p --binary --root {name} | git apply --whitespace=nowarn")
 }
 
 impl fmt::Display for SavedRef {

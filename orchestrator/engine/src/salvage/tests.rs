@@ -341,3 +341,20 @@ fn runs_that_were_killed_leave_no_ref_but_those_that_are_still_needed() {
     assert!(left.contains(elsewhere) && names.contains(&"new") && names.contains(&"needed"), "{left}");
     assert_eq!(names.len(), 3, "{left}");
 }
+
+#[test]
+fn the_way_back_gives_every_byte_whatever_git_is_told_about_whitespace() {
+    for setting in ["error-all", "fix"] {
+        let world = World::new();
+        let text = "blanks at the end  \n\t \tand in front\n\n\n";
+        world.write("a", text);
+        let saved = world.save(&["a"]);
+        world.restore(&["a"]);
+        world.git(&["config", "apply.whitespace", setting]);
+        let mut apply = Command::new("sh");
+        let applied =
+            apply.arg("-c").arg(saved.apply_command()).current_dir(world.repo.root()).output().unwrap();
+        assert!(applied.status.success() && applied.stderr.is_empty(), "{setting}: {applied:?}");
+        assert_eq!(world.read("a"), text, "{setting}");
+    }
+}
