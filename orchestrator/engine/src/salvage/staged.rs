@@ -31,6 +31,14 @@ pub struct Change {
 
 pub type Changes = BTreeMap<RepoPath, Change>;
 
+/// What was summed up.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct List {
+    /// The last change that is in it.
+    last: u64,
+    changes: Changes,
+}
+
 /// The changes of one agent.
 #[derive(Debug, Clone)]
 pub struct Staged {
@@ -63,7 +71,7 @@ impl Staged {
         let pair = match last {
             Some(pair) if is_same(&self.after(pair), index) => pair,
             last => {
-                let pair = last.unwrap_or(0) + 1;
+                let pair = last.map_or_else(|| self.list().map(|list| list.last), Ok)? + 1;
                 self.link(index, &self.before(pair))?;
                 pair
             }
@@ -90,32 +98,38 @@ impl Staged {
 
     /// Repeated after a kill, it comes to the same.
     fn sum_up_these(&self, repo: &Repo, pairs: &BTreeSet<u64>) -> Result<Changes, SalvageError> {
-        let list = self.folder.join("list.json");
-        let mut changes: Changes = match fs::read(&list) {
-            Ok(text) => serde_json::from_slice(&text).map_err(|error| self.io()(error.into()))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Changes::new(),
-            Err(error) => return Err(self.io()(error)),
-        };
-        if pairs.is_empty() {
-            return Ok(changes);
-        }
-        for pair in pairs {
+        let mut list = self.list().map_err(self.io())?;
+        let Some(last) = pairs.last() else { return Ok(list.changes) };
+        for pair in pairs.iter().filter(|pair| **pair > list.last) {
             let (before, after) = (listed(repo, &self.before(*pair)), listed(repo, &self.after(*pair)));
             match (before, after) {
-                (Ok(before), Ok(after)) => add(&mut changes, &before, &after),
+                (Ok(before), Ok(after)) => add(&mut list.changes, &before, &after),
                 // An agent may have written something there that git cannot read, which tells nothing.
                 (Err(GitError::Failed { .. }), _) | (_, Err(GitError::Failed { .. })) => {}
                 (Err(error), _) | (_, Err(error)) => return Err(error.into()),
             }
         }
+        list.last = list.last.max(*last);
         let next = self.folder.join("list.next");
-        let text = serde_json::to_vec(&changes).map_err(|error| self.io()(error.into()))?;
-        fs::write(&next, text).and_then(|()| fs::rename(&next, &list)).map_err(self.io())?;
+        let text = serde_json::to_vec(&list).map_err(|error| self.io()(error.into()))?;
+        fs::write(&next, text).and_then(|()| fs::rename(&next, self.list_file())).map_err(self.io())?;
         for path in pairs.iter().flat_map(|pair| [self.after(*pair), self.before(*pair)]) {
-            // What is still there is summed up again.
+            // What is still there is known to be summed up.
             let _ = fs::remove_file(path);
         }
-        Ok(changes)
+        Ok(list.changes)
+    }
+
+    fn list(&self) -> io::Result<List> {
+        match fs::read(self.list_file()) {
+            Ok(text) => Ok(serde_json::from_slice(&text)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(List::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn list_file(&self) -> PathBuf {
+        self.folder.join("list.json")
     }
 
     fn before(&self, pair: u64) -> PathBuf {

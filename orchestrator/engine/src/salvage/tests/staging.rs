@@ -94,3 +94,27 @@ fn of_agents_that_are_gone_nothing_is_kept_but_what_is_still_needed() {
         [ann(), bob].map(|agent| Staged::of(world.repo.scope(), &agent).changes(&world.repo).unwrap());
     assert_eq!((changes[0].len(), changes[1].len(), elsewhere.exists()), (0, 1, true));
 }
+
+#[test]
+fn changes_that_were_summed_up_before_a_kill_are_not_summed_up_again() {
+    let world = World::new();
+    let (then, staged) = (world.repo.resolve("HEAD").unwrap().unwrap(), staged(&world));
+    for text in ["one\n", "two\n"] {
+        world.write("a", text);
+        as_agent(&world, &staged, &["add", "a"]);
+        // As if somebody else had come in between, so that they do not become one change.
+        fs::copy(world.place(".git/index"), world.place(".git/other")).unwrap();
+        fs::rename(world.place(".git/other"), world.place(".git/index")).unwrap();
+    }
+    let folder = fs::read_dir(world.repo.scope().state_dir().join("staged")).unwrap().next().unwrap();
+    let folder = folder.unwrap().path();
+    let names = ["2.before", "2.after"].map(|name| folder.join(name));
+    let kept = names.clone().map(|name| fs::read(name).unwrap());
+    let changes = staged.changes(&world.repo).unwrap();
+    names.iter().zip(&kept).for_each(|(name, bytes)| fs::write(name, bytes).unwrap());
+    assert_eq!(staged.changes(&world.repo).unwrap(), changes, "killed before the last one was removed");
+    world.write("b", "later\n");
+    as_agent(&world, &staged, &["add", "b"]);
+    take_back(&world, &staged, &then);
+    assert_eq!(world.git(&["diff", "--cached", "--name-only"]), "", "and what comes later counts");
+}
