@@ -8,6 +8,7 @@ mod ending;
 mod feed;
 mod job;
 mod launch;
+mod left;
 mod parked;
 mod rests;
 mod signs;
@@ -407,32 +408,6 @@ impl Dispatcher {
             tokens: self.attempts.iter().map(|attempt| attempt.tokens).sum(),
             attempts: std::mem::take(&mut self.attempts),
             contention: contention.ok().and_then(Result::ok).unwrap_or_default(),
-        }
-    }
-
-    /// What somebody else has finished meanwhile is not left.
-    async fn forget_closed(&mut self) {
-        let (source, ids) = (self.clerk.source.clone(), self.left.keys().cloned().collect::<Vec<_>>());
-        let is_closed = move |id: &IssueId| source.show(id).is_ok_and(|issue| issue.is_closed());
-        let look = move || ids.into_iter().filter(is_closed).collect::<Vec<_>>();
-        // Without an answer they count as left.
-        let closed = tokio::task::spawn_blocking(look).await.unwrap_or_default();
-        closed.iter().for_each(|id| drop(self.left.remove(id)));
-    }
-
-    fn note_what_is_left(&mut self) {
-        let begun: Vec<IssueId> = self.attempts.iter().map(|attempt| attempt.issue.clone()).collect();
-        self.left.retain(|id, _| !begun.contains(id));
-        for (candidate, on) in self.queue.stranded() {
-            self.left.insert(candidate.issue.id.clone(), format!("it waits for {on}, which is not closed"));
-        }
-        if self.stopping != Stopping::No {
-            let why = format!("not begun: {}", self.stopping.reason());
-            for candidate in self.queue.waiting().take(100) {
-                if !begun.contains(&candidate.issue.id) {
-                    self.left.entry(candidate.issue.id.clone()).or_insert_with(|| why.clone());
-                }
-            }
         }
     }
 }

@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use mala_core::{IssueId, Owner, PersonId, Who};
 use mala_tests::{children, eventually, keeper_of};
 use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 
 use super::{Batch, Run};
@@ -126,8 +127,8 @@ fn settings_that_break_during_a_run_stop_it_and_cost_no_attempt() {
     batch.assert_nothing_left();
 }
 
-#[test]
-fn what_others_have_finished_meanwhile_is_not_left() {
+/// A halted run that was asked for an issue which somebody else has finished by now.
+fn with_an_issue_that_others_finish() -> (Batch, Child) {
     let wait = "touch $OUT; while [ -e $OUT ]; do sleep 0.02; done";
     let batch = Batch::new(&format!("{wait}; {WORK}"));
     batch.issue("bd-1", &[]);
@@ -136,6 +137,12 @@ fn what_others_have_finished_meanwhile_is_not_left() {
     batch.world.store().claim_issue(&somebody, &IssueId::new("bd-2").unwrap()).unwrap();
     let run = halted(&batch, &["--issue", "bd-2", "--issue", "bd-1"]);
     done(&batch.world, "issue close bd-2");
+    (batch, run)
+}
+
+#[test]
+fn what_others_have_finished_meanwhile_is_not_left() {
+    let (batch, run) = with_an_issue_that_others_finish();
     let run = go_on(&batch, run);
     assert_eq!(run.issues("put_back"), ["bd-2"], "{run:?}");
     assert_eq!((run.code, &run.summary()["left"]), (0, &json!([])), "{run:?}");
@@ -152,4 +159,16 @@ fn work_that_was_proven_before_its_keeper_was_killed_counts() {
     let run = Run::of(run);
     assert_eq!((run.code, run.issues("done")), (0, vec!["bd-1"]), "{run:?}");
     batch.assert_nothing_left();
+}
+
+#[test]
+fn who_is_in_a_hurry_does_not_wait_for_what_the_tracker_knows_of_others() {
+    let (batch, run) = with_an_issue_that_others_finish();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        kill(Pid::from_raw(i32::try_from(run.id()).unwrap()), signal).unwrap();
+    }
+    let run = Run::of(run);
+    let left: Vec<_> = run.summary()["left"].as_array().unwrap().iter().map(|left| &left["issue"]).collect();
+    assert!(left.contains(&&json!("bd-2")), "it was not asked: {run:?}");
+    assert_eq!(batch.status_of("bd-2"), "closed");
 }
