@@ -116,7 +116,7 @@ fn answer(
             Some(saved) => {
                 writeln!(
                     out,
-                    "its uncommitted changes are in {saved}; get them back: {}",
+                    "its uncommitted changes are in {saved}; get them back, at the top of the checkout: {}",
                     saved.apply_command()
                 )
             }

@@ -103,7 +103,7 @@ pub(super) fn way_back(saved_ref: Option<&str>, files: &[String]) -> Option<Stri
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     let them = if files.len() == 1 { "it" } else { "them" };
     let named = named.join(", ");
-    Some(format!("    {named}{rest}: taken out of the checkout, to get {them} back: {command}"))
+    Some(format!("    {named}{rest}: taken out of the checkout, to get {them} back, at its top: {command}"))
 }
 
 fn line(issue: &mala_core::IssueId, text: &str) -> String {
