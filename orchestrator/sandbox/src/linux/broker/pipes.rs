@@ -7,7 +7,7 @@ use std::mem;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -19,6 +19,8 @@ use crate::linux::task::Task;
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
+/// Thousands that wait for nothing must not keep a core busy: a pause may take so many times as long as a look at all of them.
+const REST: u32 = 8;
 /// `ERESTARTSYS`: when a call ends in this way because of a signal, the kernel makes it again or lets it fail with `EINTR`, as the
 /// program has asked for.
 const RESTART: Errno = Errno::from_raw_os_error(512);
@@ -107,9 +109,10 @@ impl<T> Line<T> {
             drop(new);
             pause = if has_new { SHORTEST_PAUSE } else { pause };
             thread::sleep(pause);
-            let before = waits.len();
+            let (before, began) = (waits.len(), Instant::now());
             waits.retain(|wait| !is_over(wait));
-            pause = if waits.len() < before { SHORTEST_PAUSE } else { LONGEST_PAUSE.min(2 * pause) };
+            let longest = LONGEST_PAUSE.max(REST * began.elapsed());
+            pause = if waits.len() < before { SHORTEST_PAUSE } else { longest.min(2 * pause) };
         }
     }
 }
