@@ -255,13 +255,9 @@ impl Ledger for StoreLedger {
         Ok(secured)
     }
 
-    fn held_everything(&self, attempt: &Attempt) -> Result<bool, PortError> {
-        let owned = self.store()?.owned(
-            &attempt.agent,
-            &Key::from_stored(GITS_OWN.to_vec()),
-            Some(attempt.claimed_at),
-        )?;
-        Ok(owned.is_some())
+    fn held_everything(&self, attempt: &Attempt, since: Timestamp) -> Result<bool, PortError> {
+        let (any, since) = (Key::from_stored(GITS_OWN.to_vec()), since.max(attempt.claimed_at));
+        Ok(self.store()?.owned(&attempt.agent, &any, Some(since))?.is_some())
     }
 
     fn waited(&self, agent: &AgentId, since: Timestamp) -> Result<Duration, PortError> {

@@ -218,8 +218,8 @@ pub trait Ledger: Send + Sync {
     /// They are held for it from now on, also if its process is gone.
     fn secure(&self, attempt: &Attempt, keys: &[Key]) -> Result<Vec<Key>, PortError>;
 
-    /// True if the attempt's agent had the whole checkout for itself at some time since its claim.
-    fn held_everything(&self, attempt: &Attempt) -> Result<bool, PortError>;
+    /// True if the attempt's agent had the whole checkout for itself at some time since its claim and since `since`.
+    fn held_everything(&self, attempt: &Attempt, since: Timestamp) -> Result<bool, PortError>;
 
     /// How much of the time since `since` the agent has spent waiting for locks and for its turn to test.
     fn waited(&self, agent: &AgentId, since: Timestamp) -> Result<Duration, PortError>;

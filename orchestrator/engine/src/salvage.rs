@@ -35,7 +35,7 @@ use crate::git::{Git, GitError};
 pub use before::{Before, Uncommitted};
 pub use raw::{LeftOut, unreadable};
 pub use staged::{Changes, Staged};
-pub use unfinished::forget_unfinished;
+pub use unfinished::Unfinished;
 pub use unlike::Unlike;
 
 #[derive(Debug, Error)]

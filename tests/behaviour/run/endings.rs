@@ -223,6 +223,8 @@ fn what_a_failed_agent_staged_is_taken_back_and_nothing_that_others_did() {
     std::fs::write(&out, "").unwrap();
     let run = super::Run::of(child);
     assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    let files = &run.only("handed_over")["files"];
+    assert_eq!(*files, serde_json::json!(["later.txt", "new.txt", "two.txt"]), "what the way back brings");
     assert_eq!(batch.dirt(), "D  gone.txt\nMM mine.txt\nA  person.txt\nM  staged.txt\n?? gone.txt");
     assert_eq!(batch.world.git(&["show", ":mine.txt"]), "staged", "as the person had staged it");
     let saved = |name: &str| batch.world.git(&["show", &format!("refs/mala/bd-1/{name}")]);

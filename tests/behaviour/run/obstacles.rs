@@ -102,6 +102,19 @@ fn a_merge_that_begins_during_a_run_keeps_further_issues_from_being_begun() {
 }
 
 #[test]
+fn a_persons_merge_is_not_taken_for_that_of_an_agent_that_had_the_whole_checkout_before() {
+    let had = "\"$MALA\" lock acquire . && \"$MALA\" lock release . && touch $OUT";
+    let batch = Batch::new(&format!("{had}; while [ -e $OUT ]; do sleep 0.02; done; exit 1"));
+    batch.issue("bd-1", &[]);
+    let run = halted(&batch, &["--max-issues", "1"]);
+    let head = batch.world.git(&["rev-parse", "HEAD"]);
+    fs::write(batch.world.root().join(".git/MERGE_HEAD"), format!("{head}\n")).unwrap();
+    let run = go_on(&batch, run);
+    assert_eq!(run.issues("handed_over"), ["bd-1"], "{run:?}");
+    assert!(batch.world.root().join(".git/MERGE_HEAD").exists(), "{run:?}");
+}
+
+#[test]
 fn settings_that_break_during_a_run_stop_it_and_cost_no_attempt() {
     let batch = Batch::with(
         "[ $id = bd-1 ] && touch $OUT; while [ -e $OUT ]; do sleep 0.02; done; exit 1",

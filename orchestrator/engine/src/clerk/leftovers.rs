@@ -10,7 +10,7 @@ use super::{Clerk, Handed};
 use crate::error::causes;
 use crate::note::{Leftovers, Trouble};
 use crate::ports::{Attempt, PortError};
-use crate::salvage::{self, Before, Changes, SavedRef, Staged, Unlike};
+use crate::salvage::{self, Before, Changes, SavedRef, Staged, Unfinished, Unlike};
 
 /// How often saving work is tried, and how long to wait in between.
 const SALVAGE_TRIES: u32 = 5;
@@ -34,15 +34,20 @@ impl Clerk {
         is_blocked: bool,
     ) -> Handed {
         let saved_ref = left.saved.first().map(|saved| saved.name.clone());
-        let mut files = if saved_ref.is_some() { left.files.clone() } else { Vec::new() };
-        if left.trouble.is_some() {
-            match self.unlike(attempt) {
-                Ok(unlike) => files.retain(|path| !unlike.all().contains(path)),
-                // What may still be there is not said to be gone.
-                Err(_) => files.clear(),
-            }
-        }
+        // What may still be there is not said to be gone.
+        let files = self.taken_out(attempt, left).unwrap_or_default();
         Handed { saved_ref, files: files.iter().map(RepoPath::to_text).collect(), commits, is_blocked }
+    }
+
+    /// What is in the first ref and in the checkout no more.
+    fn taken_out(&self, attempt: &Attempt, left: &Leftovers) -> Result<BTreeSet<RepoPath>, PortError> {
+        let Some(saved) = left.saved.first() else { return Ok(BTreeSet::new()) };
+        let mut files = saved.files(&self.repo)?;
+        if left.trouble.is_some() {
+            let still = self.unlike(attempt)?.all();
+            files.retain(|path| !still.contains(path));
+        }
+        Ok(files)
     }
 
     /// Saves and restores the agent's files. Somebody may kill the gits that do it, so it is tried more than once: what stays
@@ -115,10 +120,12 @@ impl Clerk {
 
     /// Nothing was under way when the agent began. What is now may be a person's, unless the agent had the whole checkout.
     fn forget_unfinished(&self, attempt: &Attempt) -> Result<(), PortError> {
-        if self.repo.unfinished()?.is_some() && self.ledger.held_everything(attempt)? {
-            salvage::forget_unfinished(&self.repo)?;
+        match Unfinished::find(&self.repo)? {
+            Some(found) if self.ledger.held_everything(attempt, found.since)? => {
+                Ok(found.forget(&self.repo)?)
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// True if the attempt's agent has left something to save.

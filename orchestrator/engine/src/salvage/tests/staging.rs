@@ -89,7 +89,7 @@ fn of_agents_that_are_gone_nothing_is_kept_but_what_is_still_needed() {
     }
     let elsewhere = world.repo.scope().state_dir().join("staged/another-checkout");
     fs::create_dir(&elsewhere).unwrap();
-    Staged::forget_others(world.repo.scope(), &[bob.clone()]);
+    Staged::forget_others(world.repo.scope(), std::slice::from_ref(&bob));
     let changes =
         [ann(), bob].map(|agent| Staged::of(world.repo.scope(), &agent).changes(&world.repo).unwrap());
     assert_eq!((changes[0].len(), changes[1].len(), elsewhere.exists()), (0, 1, true));
