@@ -63,7 +63,7 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
         foreign.iter().try_for_each(|run| store.end_run(&run.id, &json!({ "by": "mala clean --force" })))?;
     }
     let remains = remains(&scope)?;
-    let git_locks = if args.dry_run { Vec::new() } else { bury(&scope)? };
+    let git_locks = if args.dry_run { gits::locks::left(&scope) } else { bury(&scope)? };
     let (ended, kept) = if args.force { (foreign, Vec::new()) } else { (Vec::new(), foreign) };
     let mut all = leftovers_json(&leftovers);
     all.extend(ended.iter().map(|run| json!({ "kind": "run", "id": run.id, "cause": FOREIGN })));

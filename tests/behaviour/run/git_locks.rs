@@ -85,6 +85,35 @@ fn what_is_left_when_the_run_itself_is_killed_is_removed_by_the_next_start() {
 }
 
 #[test]
+fn what_would_be_removed_is_listed_before() {
+    let batch = batch("hold; touch $OUT; sleep 600");
+    batch.issue("bd-1", &[]);
+    let sign = batch.outside("sign");
+    let mut run = batch.command(&[]).env("OUT", &sign).stdout(Stdio::piped()).spawn().unwrap();
+    eventually("its git holds the lock", || sign.exists());
+    let listed = |line: &str| -> Vec<String> {
+        let paths = crate::cli::done(&batch.world, line).json()["git_locks"].clone();
+        let mut paths: Vec<_> = paths.as_array().unwrap().iter().map(text).collect();
+        paths.sort();
+        paths
+    };
+    assert_eq!(listed("clean --dry-run --json"), Vec::<String>::new(), "nothing of the living");
+    kill_supervisor(&batch, Keeper::Dies);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    batch.assert_nothing_goes_on();
+    let mut left = locks(&batch.world);
+    left.sort();
+    assert_eq!(listed("clean --dry-run --json"), left);
+    assert_eq!(listed("clean --json"), left);
+    assert_eq!(locks(&batch.world), Vec::<String>::new());
+}
+
+fn text(value: &serde_json::Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+#[test]
 fn a_persons_lock_is_left_alone() {
     let batch = batch("hold; kill -9 $holder; exit 1");
     batch.issue("bd-1", &[]);

@@ -133,6 +133,10 @@ impl Record {
         self.born != (0, 0) && identity_of(self.path.as_path()) == Some(self.identity())
     }
 
+    fn is_left(&self) -> bool {
+        self.is_there() && self.is_nobodys()
+    }
+
     fn is_nobodys(&self) -> bool {
         let Self { host, boot_id, pid, start_time, .. } = self.clone();
         ProcessTable.of(&Owner { host, boot_id, pid, start_time }) == Life::Dead
@@ -223,9 +227,15 @@ pub(crate) fn sweep(scope: &Scope) -> Vec<PathBuf> {
     removed
 }
 
+/// The lock files that [`sweep`] would remove.
+pub(crate) fn left(scope: &Scope) -> Vec<PathBuf> {
+    let records = records(&folder(scope)).into_iter().flat_map(|(_, found)| found);
+    records.filter(Record::is_left).map(|record| record.path.as_path().to_owned()).collect()
+}
+
 /// Removes one lock file, if it is the one that was written down and nobody's. Only in one's turn.
 fn remove(record: &Record) -> bool {
-    record.is_there() && record.is_nobodys() && remove_name(record.path.as_path(), record.identity())
+    record.is_left() && remove_name(record.path.as_path(), record.identity())
 }
 
 fn folder(scope: &Scope) -> PathBuf {
