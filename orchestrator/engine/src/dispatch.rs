@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mala_core::shell::word;
 use mala_core::{IssueId, RunId, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -254,7 +255,7 @@ impl Dispatcher {
             Ok(Claimed::TooOften(times)) => {
                 let limit = self.options.attempts;
                 let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
-                self.leave(&id, &format!("it was tried {times} and the limit is {limit}; try it once more: mala run --issue {id}"));
+                self.leave(&id, &format!("it was tried {times} and the limit is {limit}; try it once more: mala run --issue {}", word(id.as_str())));
             }
             Ok(Claimed::FilesHeld(held)) => {
                 self.claiming.remove(&id);

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{Batch, Run};
-use crate::cli::{Answer, MALA, done, run};
+use crate::cli::{Answer, MALA, done, mala, run};
 
 const GOOD: &str = "echo work > $id.txt; tested && commit done";
 
@@ -172,6 +172,18 @@ fn what_a_run_does_to_prove_that_it_protects_counts_as_nobodys_lock() {
     assert_eq!((&contention["lock_tries"], &contention["refusals"]), (&0.into(), &0.into()), "{idle:?}");
     let health = done(&batch.world, "status --json").json()["health"].clone();
     assert_eq!((&health["lock_tries"], &health["lock_waits"]), (&0.into(), &0.into()), "{health}");
+}
+
+#[test]
+fn an_issue_that_was_tried_too_often_is_left_with_what_to_type() {
+    let batch = Batch::with("exit 1", "[run]\nattempts = 1");
+    batch.issue("my issue", &[]);
+    batch.text(&[]);
+    let reopened = mala(&batch.world, ["issue", "reopen", "my issue"]).output().unwrap();
+    assert!(reopened.status.success(), "{reopened:?}");
+    let next = batch.run(&[]);
+    let why = next.summary()["left"][0]["why"].as_str().unwrap();
+    assert!(why.contains("it was tried once") && why.ends_with("mala run --issue 'my issue'"), "{why}");
 }
 
 #[test]
