@@ -191,8 +191,12 @@ impl Repo {
         let call = self.git("rev-parse").args(["--verify", "--quiet", "--end-of-options", &commit]);
         match call.line_if_any() {
             Ok(line) => Ok(line.and_then(|line| Oid::parse(&line))),
-            // The only revision that git has more to say about: `HEAD@{99}`, where the log is not that long.
-            Err(GitError::Failed { stderr, .. }) if stderr.starts_with("fatal: log for ") => Ok(None),
+            // `HEAD@{99}`, where the log is not that long, is fatal to git, but asked to be quiet it does not say why.
+            Err(GitError::Failed { stderr, status, .. })
+                if stderr.is_empty() && status.code() == Some(128) =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
