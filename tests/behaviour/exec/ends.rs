@@ -235,10 +235,11 @@ fn what_a_killed_supervisor_and_a_killed_test_leave_on_the_disk_is_listed_and_re
         fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
     };
     let mut supervisor = start(&["exec", "--agent", "me", "--", "sh", "-c", "echo on > free.txt; sleep 600"]);
-    let mut test =
-        start(&["test", "--agent", "it", "--isolated", "--", "sh", "-c", "echo > ../../on; sleep 600"]);
+    let sign = world.base().join("sign");
+    let script = format!("touch {}; sleep 600", sign.display());
+    let mut test = start(&["test", "--agent", "it", "--isolated", "--", "sh", "-c", &script]);
     eventually("the agent is at work", || read(&world, "free.txt") == "on\n");
-    eventually("the test is at work", || inside(&work).iter().any(|folder| !inside(folder).is_empty()));
+    eventually("the test is at work", || sign.exists());
     let living = done(&world, "clean --dry-run --json").json()["leftovers"].clone();
     assert_eq!(living, serde_json::json!([]), "nothing of the living");
     for killed in [&mut supervisor, &mut test] {
