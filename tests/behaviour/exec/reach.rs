@@ -140,7 +140,7 @@ fn what_tells_git_what_to_run_is_out_of_reach_in_all_its_repositories() {
         let before = read(&world, &place);
         let answer = exec(&world, "me", &format!("echo evil >> {place}"));
         assert_ne!(answer.code, 0, "{place}: {answer:?}");
-        let answer = exec(&world, "me", &format!("echo evil > /tmp/evil-$$ && mv /tmp/evil-$$ {place}"));
+        let answer = exec(&world, "me", &format!("echo evil > $HOME/evil && mv $HOME/evil {place}"));
         assert_ne!(answer.code, 0, "{place}: {answer:?}");
         assert_eq!(read(&world, &place), before, "{place}");
     }
