@@ -113,8 +113,11 @@ impl Gits {
             // What is not kept is merely not known to be the agent's.
             let _ = staged.keep(to, from);
         }
-        let commit = commit_in(from).filter(|_| self.is_branch(to))?;
-        Some((commit, commit_in(to)))
+        // An index may be large, and is not read for nothing.
+        if !self.is_branch(to) {
+            return None;
+        }
+        Some((commit_in(from)?, commit_in(to)))
     }
 
     /// True for the file that says what the last commit is.
