@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use mala_core::Timestamp;
 use mala_gate::Repo;
@@ -14,11 +15,15 @@ use crate::git::Git;
 const FORGET: [(&str, &str); 3] =
     [("MERGE_HEAD", "merge"), ("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert")];
 
+/// The clock of files goes in steps of some milliseconds, and may be that much behind the one of locks: what an agent gave back just
+/// before would seem to be its own still. Whoever merges has the checkout for longer.
+const STEP: Duration = Duration::from_millis(10);
+
 /// A merge, cherry-pick or revert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unfinished {
     command: &'static str,
-    /// When it began.
+    /// When it had certainly begun.
     pub since: Timestamp,
 }
 
@@ -31,8 +36,8 @@ impl Unfinished {
         }
         for (sign, command) in FORGET {
             if let Ok(found) = fs::metadata(repo.git_path(sign)?) {
-                let since = Timestamp::from_millis(found.mtime() * 1000 + found.mtime_nsec() / 1_000_000);
-                return Ok(Some(Self { command, since }));
+                let written = Timestamp::from_millis(found.mtime() * 1000 + found.mtime_nsec() / 1_000_000);
+                return Ok(Some(Self { command, since: written.plus(STEP) }));
             }
         }
         Ok(None)
