@@ -4,6 +4,7 @@
 
 mod attacks;
 mod between;
+mod cores;
 mod drain;
 mod holds;
 mod honest;

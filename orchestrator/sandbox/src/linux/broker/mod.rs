@@ -1,6 +1,7 @@
 //! The broker: receives calls and answers them.
 
 mod awake;
+mod beside;
 mod call;
 mod exec;
 mod handovers;

@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::awake::Awake;
+use super::beside::{self, Beside, Work};
 use super::call::Call;
 use super::handovers::HandOvers;
 use super::pipes::{Line, Wait};
@@ -126,11 +127,11 @@ impl Pool {
 
     /// Receives and answers calls until somebody else does. False if there are no more.
     fn serve(self: &Arc<Self>) -> bool {
-        let mut last = None;
+        let mut beside = Beside::default();
         while let Some(request) = self.next() {
             let turn = self.seat.begin();
             // Calls come in order: between two of the same thread nobody else waited.
-            if last.replace(request.tid) != Some(request.tid) {
+            if !beside.receive(request.tid, Instant::now(), Work::with) {
                 self.receive_all();
             }
             if !lock(&self.received).is_empty() {
@@ -186,6 +187,7 @@ impl Pool {
         if !matches!(call, Call::Exec { .. }) && self.rules.gate.expects() {
             let pool = Arc::clone(self);
             let stop = Stop { listener: Arc::clone(&self.listener), request };
+            beside::leave();
             if self.rules.gate.stops(&stop, move || pool.answer(call, &request)) {
                 return;
             }
@@ -235,6 +237,7 @@ impl Pool {
     fn finish(&self, request: &Request, opened: Result<Opened, Errno>) {
         match opened {
             Ok(opened) => {
+                beside::leave();
                 let _under_way = self.hand_overs.begin();
                 let ours = opened;
                 self.awake.hand_over();
@@ -246,6 +249,7 @@ impl Pool {
 
     /// Has somebody else wait for the other end of a pipe.
     fn put_off(self: &Arc<Self>, wait: Wait) {
+        beside::leave();
         if self.pipes.join(wait) && !self.spawn("mala-pipes", Self::watch_pipes) {
             for wait in self.pipes.dissolve() {
                 self.finish(&wait.request, Err(Errno::NOMEM));
