@@ -46,7 +46,8 @@
 //!
 //! Every call that the broker answers costs two changes of the running process, and the kernel wakes every thread that
 //! waits for calls. So one thread waits and answers, on the core of its caller, and others wait in line for the case that an
-//! answer takes long. Opens that wait for the other end of a pipe, maybe for ever, are tried again and again by one more
+//! answer takes long. While a program makes one call after the other, that thread stays on its core, or the kernel would move the
+//! two around. Opens that wait for the other end of a pipe, maybe for ever, are tried again and again by one more
 //! thread. To hand a file over, the kernel prefers to wake the caller on an idle core, which takes long on a virtual machine;
 //! of two cores, the other one is kept awake for a moment when a program opens many files. What it needs to know about a
 //! caller (its folder, its creation mask, its rights) is kept, and the calls that change these are sent to the broker too,
