@@ -55,6 +55,7 @@ pub(super) fn leave() {
 pub(super) struct Beside {
     /// Who called last, and when.
     last: Option<(u32, Instant)>,
+    /// Since the last look.
     in_succession: u32,
     /// As of the last look.
     work: Option<Work>,
@@ -74,7 +75,8 @@ impl Beside {
             (self.in_succession, self.work) = (0, None);
         }
         self.in_succession += 1;
-        if self.in_succession.is_multiple_of(SOME) {
+        if self.in_succession == SOME {
+            self.in_succession = 0;
             self.look(work(caller));
         }
         last.is_some()
