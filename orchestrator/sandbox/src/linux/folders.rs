@@ -1,9 +1,10 @@
-//! What is remembered of folders for a moment: which one a thread is in, the one that files are being made in, and those that
+//! What is remembered of folders for a moment: which one a thread is in, those that files come and go in, and those that
 //! are new.
 //!
 //! What was seen is still so if in that time no folder moved or was taken away and, where names start at a thread's folder,
 //! nobody went elsewhere. All that is known before it happens, so after it takes as long until what is seen is believed to
-//! last.
+//! last. What has a name of its own is only concerned by what happens to that name and those above it: builds take
+//! many folders away.
 //!
 //! A folder that the tree has just made holds no links, as long as the tree makes none there. Somebody outside could, but
 //! would have to know it already. Whoever opens such a link for writing within that time is refused by Landlock.
@@ -23,8 +24,10 @@ use super::resolve;
 const SETTLED: Duration = Duration::from_millis(20);
 /// How long nobody else knows a folder that was just made.
 const NEW: Duration = Duration::from_secs(2);
-/// Threads, and new folders, are forgotten when there are more.
+/// Threads, and folders that are new or about to change, are not told apart when there are more.
 const MOST: usize = 64;
+/// How many folders are kept open. To look through them takes less than to open one.
+const OPEN: usize = 8;
 
 #[derive(Debug, Default)]
 pub(crate) struct Folders(Mutex<Remembered>);
@@ -40,11 +43,13 @@ pub(crate) struct Left {
 #[derive(Debug, Default)]
 struct Remembered {
     current: HashMap<u32, Seen<PathBuf>>,
-    last: Option<Seen<(PathBuf, Arc<OwnedFd>)>>,
+    /// By their names, the latest first.
+    open: VecDeque<Seen<(PathBuf, Arc<OwnedFd>)>>,
     left: Option<Seen<Way>>,
     new: VecDeque<Seen<PathBuf>>,
     went: Option<Instant>,
-    moved: Option<Instant>,
+    /// Folders that are about to move or vanish, the latest last.
+    moving: Vec<Seen<PathBuf>>,
 }
 
 /// How a thread gave the folder of a name, up to the last slash, and which one that was.
@@ -74,7 +79,16 @@ fn is_recent(since: Instant) -> bool {
 impl Remembered {
     /// No folder is about to move.
     fn is_settled(&self) -> bool {
-        !self.moved.is_some_and(is_recent)
+        !self.moving.last().is_some_and(Seen::is_believed)
+    }
+
+    /// Neither this one, nor one that it is in.
+    fn stays(&self, folder: &Path) -> bool {
+        !self.moving.iter().any(|moving| moving.is_believed() && folder.starts_with(&moving.what))
+    }
+
+    fn open(&self, name: &Path) -> Option<&Seen<(PathBuf, Arc<OwnedFd>)>> {
+        self.open.iter().find(|seen| seen.is_believed() && seen.what.0.as_os_str() == name.as_os_str())
     }
 
     /// Nor is a thread about to go elsewhere.
@@ -84,8 +98,8 @@ impl Remembered {
 
     /// When what leads from the thread to this folder was seen, if it was a moment ago.
     fn since(&self, tid: u32, path: &[u8], folder: &Arc<OwnedFd>) -> Option<Instant> {
-        let last = self.last.as_ref().filter(|seen| Arc::ptr_eq(&seen.what.1, folder))?.since;
-        if path.starts_with(b"/") { Some(last) } else { Some(self.current.get(&tid)?.since.min(last)) }
+        let open = self.open.iter().find(|seen| Arc::ptr_eq(&seen.what.1, folder))?.since;
+        if path.starts_with(b"/") { Some(open) } else { Some(self.current.get(&tid)?.since.min(open)) }
     }
 
     fn is_new(&self, name: &Path) -> bool {
@@ -119,19 +133,18 @@ impl Folders {
         Some(what)
     }
 
-    /// The folder with this canonical name. Mostly it is the one that was asked for last.
+    /// The folder with this canonical name. Mostly it is one of those that were asked for last.
     pub(crate) fn open(&self, name: &Path) -> Result<Arc<OwnedFd>, Errno> {
-        if let Some(Seen { what: (known, fd), .. }) =
-            self.remembered().last.as_ref().filter(|seen| seen.is_believed())
-            && known == name
-        {
-            return Ok(Arc::clone(fd));
+        if let Some(known) = self.remembered().open(name) {
+            return Ok(Arc::clone(&known.what.1));
         }
         let since = Instant::now();
         let fd = Arc::new(resolve::open_folder(name)?);
         let mut remembered = self.remembered();
-        if remembered.is_settled() {
-            remembered.last = Some(Seen { what: (name.to_owned(), Arc::clone(&fd)), since });
+        if remembered.stays(name) {
+            remembered.open.retain(|seen| seen.what.0.as_os_str() != name.as_os_str());
+            remembered.open.truncate(OPEN - 1);
+            remembered.open.push_front(Seen { what: (name.to_owned(), Arc::clone(&fd)), since });
         }
         Ok(fd)
     }
@@ -180,11 +193,19 @@ impl Folders {
         remembered.went = Some(Instant::now());
     }
 
-    /// A folder is about to move or vanish.
-    pub(crate) fn change(&self) {
+    /// A folder is about to move or vanish, or another one to take its canonical `name`.
+    pub(crate) fn change(&self, name: &Path) {
         let mut remembered = self.remembered();
-        let went = remembered.went;
-        *remembered = Remembered { went, moved: Some(Instant::now()), ..Remembered::default() };
+        let Remembered { mut open, mut moving, went, .. } = std::mem::take(&mut *remembered);
+        moving.retain(Seen::is_believed);
+        let mut what = name;
+        if moving.len() >= MOST {
+            moving.clear();
+            what = Path::new("/");
+        }
+        open.retain(|seen| !seen.what.0.starts_with(what));
+        moving.push(Seen { what: what.to_owned(), since: Instant::now() });
+        *remembered = Remembered { open, moving, went, ..Remembered::default() };
     }
 
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
@@ -260,7 +281,7 @@ mod tests {
             let caller = Caller::new();
             assert!(caller.is_in("one"));
             let begin = Instant::now();
-            caller.folders.change();
+            caller.folders.change(&caller.world.path().join("one"));
             // Seen before the change takes effect.
             assert!(caller.is_in("one"));
             let is_early = begin.elapsed() < SETTLED;
@@ -273,14 +294,14 @@ mod tests {
     fn nobody_is_taken_for_the_dead() {
         let mut caller = Caller::new();
         assert!(caller.is_in("one"));
-        caller.folders.change();
+        caller.folders.change(Path::new("/"));
         drop(caller.process.stdin.take());
         caller.process.wait().unwrap();
         assert_eq!(caller.name(), None);
     }
 
     #[test]
-    fn the_last_folder_stays_open_until_something_changes() {
+    fn a_folder_stays_open_until_it_changes() {
         let world = tempfile::tempdir().unwrap();
         let folder = world.path().canonicalize().unwrap().join("folder");
         let is_there = |folders: &Folders, name: &str| {
@@ -294,7 +315,7 @@ mod tests {
             let first = folders.open(&folder).unwrap();
             let is_same = Arc::ptr_eq(&first, &folders.open(&folder).unwrap());
             let is_early = begin.elapsed() < SETTLED;
-            folders.change();
+            folders.change(&folder);
             // Still open for a call that is under way when it is replaced.
             let _old = folders.open(&folder).unwrap();
             fs::remove_dir(&folder).unwrap();
@@ -304,6 +325,59 @@ mod tests {
             fs::remove_dir_all(&folder).unwrap();
             is_early.then_some(is_same && is_new)
         }));
+    }
+
+    #[test]
+    fn a_change_concerns_what_is_there_and_below() {
+        let world = tempfile::tempdir().unwrap();
+        let root = world.path().canonicalize().unwrap();
+        let folder = |name: &str| root.join(name);
+        fs::create_dir_all(folder("gone/below")).unwrap();
+        fs::create_dir_all(folder("gone-not")).unwrap();
+        assert!(is_ever_right(|| {
+            let folders = Folders::default();
+            let begin = Instant::now();
+            let open = |name: &str| folders.open(&folder(name)).unwrap();
+            let is_kept = |name: &str| Arc::ptr_eq(&open(name), &open(name));
+            let stays = open("gone-not");
+            let all = ["", "gone", "gone/below", "gone-not"];
+            let are_kept = all.map(is_kept) == [true; 4];
+            folders.change(&folder("gone"));
+            // Seen before the change takes effect.
+            let are_concerned = all.map(is_kept) == [true, false, false, true];
+            let is_same = Arc::ptr_eq(&stays, &open("gone-not"));
+            (begin.elapsed() < SETTLED).then_some(are_kept && are_concerned && is_same)
+        }));
+    }
+
+    #[test]
+    fn of_too_many_changes_each_may_concern_everything() {
+        let world = tempfile::tempdir().unwrap();
+        let root = world.path().canonicalize().unwrap();
+        assert!(is_ever_right(|| {
+            let folders = Folders::default();
+            let begin = Instant::now();
+            let is_kept = || Arc::ptr_eq(&folders.open(&root).unwrap(), &folders.open(&root).unwrap());
+            let change = || folders.change(Path::new("/another"));
+            (0..MOST).for_each(|_| change());
+            let is_kept_at_first = is_kept();
+            (0..MOST / 2).for_each(|_| change());
+            let is_kept_at_last = is_kept();
+            let is_bounded = folders.remembered().moving.len() <= MOST;
+            (begin.elapsed() < SETTLED).then_some(is_kept_at_first && !is_kept_at_last && is_bounded)
+        }));
+    }
+
+    #[test]
+    fn few_folders_are_kept_open() {
+        let world = tempfile::tempdir().unwrap();
+        let root = world.path().canonicalize().unwrap();
+        let folders = Folders::default();
+        for n in 0..2 * OPEN {
+            fs::create_dir(root.join(n.to_string())).unwrap();
+            folders.open(&root.join(n.to_string())).unwrap();
+        }
+        assert_eq!(folders.remembered().open.len(), OPEN);
     }
 
     #[test]
@@ -319,7 +393,7 @@ mod tests {
             leave();
             let is_known =
                 [knows(1, b"/sub/two"), !knows(2, b"/sub/two"), !knows(1, b"/two"), !knows(1, b"/su/two")];
-            let changes: [&dyn Fn(); 3] = [&|| folders.link(), &|| folders.go(), &|| folders.change()];
+            let changes: [&dyn Fn(); 3] = [&|| folders.link(), &|| folders.go(), &|| folders.change(&folder)];
             let is_forgotten = changes.map(|change| {
                 leave();
                 change();
@@ -364,12 +438,12 @@ mod tests {
         folders.link();
         assert!(!is_new());
         folders.make(&folder);
-        folders.change();
+        folders.change(&folder);
         assert!(!is_new());
         assert!(is_ever_right(|| {
             let folders = Folders::default();
             let begin = Instant::now();
-            folders.change();
+            folders.change(&folder);
             // Another folder may be about to get that name.
             folders.make(&folder);
             let is_believed = folders.leave(1, b"one", &folder, &fd).is_new;

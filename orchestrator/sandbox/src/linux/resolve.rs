@@ -13,6 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -216,7 +217,7 @@ pub(crate) struct Given {
 impl Given {
     /// `start` tells the name of the folder it starts at.
     pub(crate) fn new(dirfd: i32, path: Vec<u8>, start: impl FnOnce() -> Option<PathBuf>) -> Self {
-        let text = as_text(&path, start);
+        let text = if own_descriptor(&path).is_some() { None } else { as_text(&path, start) };
         Self { dirfd, path, text }
     }
 
@@ -232,6 +233,12 @@ pub(crate) fn resolve(task: Task, given: &Given, last: Last) -> Result<Object, E
     let Given { dirfd, path, text } = given;
     if path.is_empty() {
         return Err(Errno::NOENT);
+    }
+    if last == Last::Follow
+        && let Some(fd) = own_descriptor(path)
+        && let Ok(object) = descriptor(Task { tid: task.process()? }, fd)
+    {
+        return Ok(object);
     }
     if let Some(path) = text
         && let Some(place) = Place::by_name(path.clone(), last)?
@@ -263,6 +270,20 @@ fn as_text(path: &[u8], start: impl FnOnce() -> Option<PathBuf>) -> Option<PathB
     let text = if path.is_absolute() { path.to_owned() } else { start()?.join(path) };
     let is_text = text.is_absolute() && text.file_name().is_some();
     is_text.then(|| if has_idle_parts { text.components().collect() } else { text })
+}
+
+/// The number in a path that names a descriptor of whoever uses it. Part by part, it is a long way.
+fn own_descriptor(path: &[u8]) -> Option<i32> {
+    static IS_LINK: LazyLock<bool> = LazyLock::new(|| {
+        rustix::fs::readlink("/dev/fd", Vec::new()).is_ok_and(|text| text.as_bytes() == b"/proc/self/fd")
+    });
+    let number = match path.strip_prefix(b"/dev/fd/") {
+        Some(number) if *IS_LINK => number,
+        _ => path.strip_prefix(b"/proc/self/fd/")?,
+    };
+    let fd: u32 = str::from_utf8(number).ok()?.parse().ok()?;
+    // The kernel knows no other way to write it.
+    if fd.to_string().as_bytes() == number { i32::try_from(fd).ok() } else { None }
 }
 
 /// What a descriptor of the caller refers to.
@@ -464,4 +485,19 @@ fn step(here: &OwnedFd, name: &OsStr, extra: OFlags) -> Result<OwnedFd, Errno> {
 fn parts(path: &[u8]) -> Vec<OsString> {
     let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
     parts.rev().map(|part| OsString::from_vec(part.to_vec())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_known_by_their_paths() {
+        assert_eq!(own_descriptor(b"/proc/self/fd/7"), Some(7));
+        assert_eq!(own_descriptor(b"/dev/fd/12"), Some(12));
+        for path in ["/dev/fd/", "/dev/fd/07", "/dev/fd/+7", "/dev/fd/-1", "/dev/fd/7/x", "/proc/1/fd/7", "7"]
+        {
+            assert_eq!(own_descriptor(path.as_bytes()), None, "{path}");
+        }
+    }
 }

@@ -35,17 +35,21 @@ for mask in 0o022, 0o077:
     work("saves like an editor", &[], "cp -p free.txt .free.swp; echo more >> .free.swp; mv -f .free.swp free.txt; cat free.txt"),
     work("links", &[], "ln free.txt hard; ln -s free.txt soft; echo x >> hard; echo y >> soft; cat free.txt; readlink soft"),
     // In one program, so that it does not take long.
-    work("ignored folders that become links", &["python3"], r###"python3 -c "
+    work("folders that become links", &["python3"], r###"python3 -c "
 import os, shutil
+sub, out = os.path.abspath('sub'), os.environ['OUT']
 def fill(folder):
     os.mkdir(folder); open(folder + '/f', 'w').close()
 def use(folder):
-    os.symlink('../sub', folder); open(folder + '/f', 'w').write('new'); os.rename(folder + '/f', folder + '/g')
+    os.symlink(sub, folder); open(folder + '/f', 'w').write('new'); os.rename(folder + '/f', folder + '/g')
     os.mkdir(folder + '/d'); print(open('sub/g').read(), sorted(os.listdir('sub')))
     os.rmdir(folder + '/d'); os.remove(folder + '/g'); os.remove(folder)
-fill('ignored/a'); os.remove('ignored/a/f'); os.rmdir('ignored/a'); use('ignored/a')
-fill('ignored/b'); os.rename('ignored/b', 'ignored/c'); use('ignored/b')
-fill('ignored/d'); shutil.rmtree('ignored/d'); use('ignored/d')
+for at in 'ignored', out:
+    fill(at + '/a'); os.remove(at + '/a/f'); os.rmdir(at + '/a'); use(at + '/a')
+    fill(at + '/b'); os.rename(at + '/b', at + '/c'); use(at + '/b')
+    fill(at + '/d'); shutil.rmtree(at + '/d'); use(at + '/d')
+    os.mkdir(at + '/e'); fill(at + '/e/f'); os.rename(at + '/e', at + '/g'); os.mkdir(at + '/e'); use(at + '/e/f')
+    os.mkdir(at + '/h'); fill(at + '/i'); os.rename(at + '/h', at + '/i-h'); os.rename(at + '/i', at + '/h'); use(at + '/i')
 ""###),
     work("links within an ignored folder", &[], "echo a > ignored/a; ln ignored/a ignored/b; echo b >> ignored/b; cat ignored/a"),
     work("changes modes", &[], "chmod 600 free.txt; chmod +x free.txt; stat -c %a free.txt; chmod u+w sub/other.txt"),

@@ -57,10 +57,13 @@ impl Session<'_> {
     pub(super) fn unlink(&self, at: At, flags: i32) -> Result<Answer, Errno> {
         let flags = AtFlags::from_bits(flags.cast_unsigned()).ok_or(Errno::INVAL)?;
         let given = self.read(at)?;
-        if self.exempt_name(&given).is_some() {
+        if let Some(name) = self.exempt_name(&given) {
             if flags.contains(AtFlags::REMOVEDIR) {
-                self.rules.folders.change();
+                self.rules.folders.change(&name.path);
             }
+            return Ok(Answer::Proceed);
+        }
+        if self.is_granted_file(&given) {
             return Ok(Answer::Proceed);
         }
         // Nobody needs a lock to hear that, and programs clear away many files that are not there.
@@ -75,7 +78,7 @@ impl Session<'_> {
             return Err(self.refuse_fixed(&place.path));
         }
         if place.is_folder() {
-            self.rules.folders.change();
+            self.rules.folders.change(&place.path);
         }
         let lane = self.lane(&place)?;
         if lane.is_for_kernel() {
@@ -97,6 +100,15 @@ impl Session<'_> {
             self.rules.zones.folder_is_gone();
         }
         Ok(Answer::Done)
+    }
+
+    /// True for what is outside the tree, has no names below it, and is the kernel's to take away.
+    fn is_granted_file(&self, given: &Given) -> bool {
+        let zones = &self.rules.zones;
+        let path = given.text.clone().map(|path| zones.unalias(path));
+        let path = path.filter(|path| zones.of(path) == Zone::Granted);
+        let seen = path.and_then(|path| self.allowed_name(path)).map(|name| name.look());
+        matches!(seen, Some(Ok(stat)) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory)
     }
 
     pub(super) fn link(&self, from: At, to: At, flags: i32) -> Result<Answer, Errno> {

@@ -146,12 +146,14 @@ impl Session<'_> {
             return Ok(proceeds.then_some(Answer::Proceed));
         }
         let Some(path) = &given.text else { return Ok(None) };
-        let place = Place::unseen(zones.unalias(path.clone()));
-        match zones.of(&place.path) {
+        let path = zones.unalias(path.clone());
+        match zones.of(&path) {
             Zone::Granted if self.leaves_to_kernel(wish, None) => {
-                Ok(is_plain(place.look()).then_some(Answer::Proceed))
+                let is_plain = self.allowed_name(path).is_some_and(|name| is_plain(name.look()));
+                Ok(is_plain.then_some(Answer::Proceed))
             }
             Zone::Tree(name) if wish.creates() && self.ask(|guard| guard.is_exempt(name)) => {
+                let place = Place::unseen(path);
                 if place.parent().is_err() {
                     return Ok(None);
                 }

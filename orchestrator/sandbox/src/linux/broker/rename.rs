@@ -99,7 +99,9 @@ impl Session<'_> {
         }
         change.check_kinds()?;
         if change.concerns_folders() {
-            self.rules.folders.change();
+            for place in change.places() {
+                self.rules.folders.change(&place.path);
+            }
         }
         let lanes = [self.lane(&change.from)?, self.lane(&change.to)?];
         let sides = lanes.map(Lane::side);

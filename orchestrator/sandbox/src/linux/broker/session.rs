@@ -60,12 +60,12 @@ impl Side {
 
 /// A name in a folder that Landlock allows.
 #[derive(Debug)]
-pub(super) struct ExemptName {
+pub(super) struct AllowedName {
     pub(super) folder: Arc<OwnedFd>,
     pub(super) path: PathBuf,
 }
 
-impl ExemptName {
+impl AllowedName {
     /// What has the name, itself and not what it points to.
     pub(super) fn look(&self) -> Result<Stat, Errno> {
         let name = self.path.file_name().ok_or(Errno::NOENT)?;
@@ -238,14 +238,19 @@ impl<'a> Session<'a> {
 
     /// The name in an exempt folder that was given, if that can be told from its text and the folder it is in: the kernel
     /// may run whatever a call does to it.
-    pub(super) fn exempt_name(&self, given: &Given) -> Option<ExemptName> {
-        let Rules { zones, folders, .. } = self.rules;
+    pub(super) fn exempt_name(&self, given: &Given) -> Option<AllowedName> {
+        let zones = &self.rules.zones;
         let path = zones.unalias(given.text.clone()?);
         if !zones.is_exempt(&path) || zones.carries_fixed(&path) || zones.carries_exempt(&path) {
             return None;
         }
-        let folder = folders.open(path.parent()?).ok()?;
-        Some(ExemptName { folder, path })
+        self.allowed_name(path)
+    }
+
+    /// This name, which Landlock allows if it is canonical. None if it is not.
+    pub(super) fn allowed_name(&self, path: PathBuf) -> Option<AllowedName> {
+        let folder = self.rules.folders.open(path.parent()?).ok()?;
+        Some(AllowedName { folder, path })
     }
 
     /// Which way a name goes; an error if nobody may change it.
