@@ -64,7 +64,7 @@ fn ratios(bench: &mut Bench) {
     bench.ratio("reading 20,000 files", 31, "grep -rc nothing-of-the-kind tree || true", 1.2);
     bench.ratio("git commit of one file", 41, "date +%N > one; git add one; git commit -qm one", 1.05);
     let cargo = "cd crate && touch src/main.rs && ${BENCH_CARGO:-cargo} build -q --offline";
-    bench.ratio("cargo build of a small crate", 41, cargo, 1.05);
+    bench.ratio("cargo build of a small crate", 151, cargo, 1.05);
     // Into a new folder each time: ext4 does not use the places of deleted files again for a while, and searches for others.
     let make = |file: &str| {
         format!(
@@ -72,8 +72,8 @@ fn ratios(bench: &mut Bench) {
         )
     };
     let small = make("file.write(f\"content of {i}\\n\")");
-    bench.ratio("creating 20,000 small files in an ignored folder", 15, &small, 1.5);
-    bench.ratio("creating 20,000 empty files in an ignored folder", 15, &make("pass"), 1.5);
+    bench.ratio("creating 20,000 small files in an ignored folder", 31, &small, 1.5);
+    bench.ratio("creating 20,000 empty files in an ignored folder", 31, &make("pass"), 1.5);
 }
 
 /// A file that the agent holds, opened for writing again and again.
