@@ -7,6 +7,7 @@ mod disguise;
 mod drain;
 mod filter;
 mod folders;
+mod footprint;
 mod gate;
 mod handle;
 mod identity;
