@@ -30,15 +30,15 @@ unsafe extern "C" fn let_go_of_first(info: *mut dl_phdr_info, _size: size_t, _da
         (info.dlpi_addr, std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)))
     };
     for header in headers {
-        let is_code = header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0;
-        // What somebody has written to, for instance a debugger, exists nowhere else.
-        if !is_code || header.p_flags & libc::PF_W != 0 {
+        // What the program may write to exists nowhere else.
+        let is_code = header.p_flags & (libc::PF_X | libc::PF_W) == libc::PF_X;
+        if header.p_type != libc::PT_LOAD || !is_code {
             continue;
         }
         let page = rustix::param::page_size();
         let (from, to) = (base + header.p_vaddr, base + header.p_vaddr + header.p_filesz);
         let (from, to) = (from as usize / page * page, to as usize / page * page);
-        // SAFETY: nobody can have written there, so that the same is there again when it is read.
+        // SAFETY: the program cannot have written there, so the same is there again when it is read.
         let _as_before = unsafe { madvise(from as *mut c_void, to - from, Advice::LinuxDontNeed) };
     }
     1 // no libraries
