@@ -5,7 +5,7 @@
 //! gate asks one question. An agent that never said is held to the time at which it became known.
 
 use mala_core::{AgentId, IssueId, Life, Scope, Timestamp};
-use mala_gate::{Oid, Repo};
+use mala_git::{Oid, Repo};
 use mala_store::{Agent, EventKind, Party, Store};
 use serde_json::json;
 

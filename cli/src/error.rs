@@ -2,11 +2,10 @@
 
 use std::error::Error as StdError;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::{fs, io};
 
 use mala_config::ConfigError;
 use mala_core::NameError;
@@ -15,10 +14,10 @@ use mala_core::key::KeyError;
 use mala_core::pattern::PatternError;
 use mala_core::scope::ScopeError;
 use mala_core::shell::word;
-use mala_gate::commit::CommitError;
 use mala_gate::hooks::HooksError;
 use mala_gate::rules::GateError;
-use mala_gate::{GitError, OwnershipError};
+use mala_git::commit::CommitError;
+use mala_git::{GitError, OwnershipError};
 use mala_logs::chain::ChainError;
 use mala_sandbox::SandboxError;
 use mala_store::{AskError, IssueError, MessageError, StoreError};

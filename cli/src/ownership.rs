@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use mala_core::{AgentId, Fence, IssueId, Key, Lock, Mode, Target, Timestamp, Want};
-use mala_gate::{Holder, Ownership, OwnershipError};
+use mala_git::{Holder, Ownership, OwnershipError};
 use mala_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use mala_core::shell::word;
 use mala_core::{AgentId, Conflict, Scope, Target, Timestamp};
-use mala_gate::Repo;
-use mala_gate::commit::NotYours;
+use mala_git::Repo;
+use mala_git::commit::NotYours;
 use mala_store::Store;
 
 use crate::ui::{plain, span};

@@ -3,9 +3,8 @@
 //! What passed is remembered by the tree that was tested and the commands, in a chained log: the same tree is not tested
 //! twice. A failure is not remembered, because it may have been the weather.
 
-use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, mem};
+use std::{fs, io, mem};
 
 use mala_core::{CommandPattern, Owner, Timestamp};
 use mala_logs::chain::{ChainError, ChainReader, ChainWriter, Order, verify};
@@ -13,9 +12,10 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::runner::{Keeper, RunError, Task, Tee, run};
-use crate::snapshot::{Carried, Snapshot, SnapshotError};
+use crate::serial;
 use crate::verdict::{Check, Verdict};
-use crate::{GitError, Oid, Repo, serial};
+use mala_git::snapshot::{Carried, Snapshot, SnapshotError};
+use mala_git::{GitError, Oid, Repo};
 
 #[derive(Debug, Error)]
 pub enum RerunError {

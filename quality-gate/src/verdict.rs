@@ -3,7 +3,8 @@
 use mala_core::IssueId;
 use serde::Serialize;
 
-use crate::{EvidenceId, Oid};
+use mala_core::EvidenceId;
+use mala_git::Oid;
 
 /// The answer to "is this accepted?".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

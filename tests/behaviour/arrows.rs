@@ -15,8 +15,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mala-issues", &["mala-core"]),
     ("mala-logs", &["mala-core"]),
     ("mala-agents", &["mala-core"]),
-    ("mala-gate", &["mala-core", "mala-logs"]),
-    ("mala-engine", &["mala-core", "mala-config", "mala-agents", "mala-gate", "mala-issues"]),
+    ("mala-git", &["mala-core"]),
+    ("mala-gate", &["mala-core", "mala-git", "mala-logs"]),
+    ("mala-engine", &["mala-core", "mala-config", "mala-agents", "mala-gate", "mala-git", "mala-issues"]),
     ("mala", &["*"]),
     ("mala-tests", &["*"]),
 ];

@@ -7,18 +7,17 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on says where")]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use mala_core::{AgentId, Fence, Key, LockName, Mode, Scope, Target, Timestamp, Want};
 use mala_gate::evidence::Strength;
-use mala_gate::git::Content;
-use mala_gate::snapshot::Snapshot;
-use mala_gate::{Evidence, EvidenceLog, Holder, Oid, Ownership, OwnershipError, Repo, RepoPath};
+use mala_gate::{Evidence, EvidenceLog};
+use mala_git::snapshot::Snapshot;
+use mala_git::{Content, Holder, Oid, Ownership, OwnershipError, Repo, RepoPath};
 use mala_store::{Outcome, Party, Request, Store, Wait, process};
 
 const MALA: &str = env!("CARGO_BIN_EXE_mala-under-test");

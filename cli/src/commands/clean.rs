@@ -1,13 +1,12 @@
 use std::borrow::Cow;
-use std::fs;
-use std::io;
 use std::path::PathBuf;
+use std::{fs, io};
 
 use clap::Args;
 use mala_core::Scope;
 use mala_core::issue::Run;
 use mala_gate::evidence::{EvidenceError, retention};
-use mala_gate::{Repo, commit, snapshot};
+use mala_git::{Repo, commit, snapshot};
 use mala_logs::chain::ChainError;
 use mala_store::Extent;
 use mala_store::process::ProcessTable;
@@ -97,7 +96,7 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
 
 /// What killed processes have left on the disk: drafts of commits, snapshots of tests, spare folders and sockets of supervisors.
 fn remains(scope: &Scope) -> Result<Vec<PathBuf>, CliError> {
-    let mut found = mala_gate::left_behind(&Repo::new(scope.clone()), &ProcessTable)?;
+    let mut found = mala_git::left_behind(&Repo::new(scope.clone()), &ProcessTable)?;
     found.extend(mala_sandbox::left_spares(&enforce::spares(scope))?);
     found.extend(desk::left(&desks(scope)));
     Ok(found)

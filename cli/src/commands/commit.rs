@@ -4,10 +4,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use clap::Args;
-use mala_core::{IssueId, Key, Scope};
-use mala_gate::commit::{self, CommitError, GitHooks, Request, Selection};
-use mala_gate::evidence::Who;
-use mala_gate::{EvidenceId, Ownership, Repo, RepoPath};
+use mala_core::{Actor, EvidenceId, IssueId, Key, Scope};
+use mala_git::commit::{self, CommitError, GitHooks, Request, Selection};
+use mala_git::{Ownership, Repo, RepoPath};
 use mala_store::process::{self, ProcessTable};
 use mala_store::{EventKind, Party};
 use serde_json::{Value, json};
@@ -15,13 +14,12 @@ use serde_json::{Value, json};
 use super::gate;
 use super::lock::{self, hand_on::HandedOn};
 use super::whoami::Identity;
-use crate::claim;
 use crate::context::{Caller, Context, open};
-use crate::desk;
 use crate::error::{CliError, Code};
 use crate::ownership::{DeskOwnership, StoreOwnership};
 use crate::refusal::Reader;
 use crate::ui::plain;
+use crate::{claim, desk};
 
 /// Commit exactly one's own files
 ///
@@ -77,10 +75,10 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         who: who.clone(),
         selection: selection(args, context, &scope)?,
         message: message(args, context)?,
-        foreign: gate::rules(&context.settings(&scope, Vec::new())?)?.foreign,
         owner: process::current(),
     };
-    let made = commit::commit(&repo, &*ownership, &GitHooks, &request)
+    let foreign = gate::rules(&context.settings(&scope, Vec::new())?)?.foreign;
+    let made = mala_gate::commit(&repo, &*ownership, &GitHooks, &request, foreign)
         .map_err(|error| refused(error, &Reader::new(&scope, &context.here)))?;
     let handed = hand_on(args, context, &scope, made.files.iter().map(|path| repo.key(path)));
     let handed = handed.unwrap_or_else(|error| {
@@ -193,26 +191,26 @@ fn count(files: usize) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
-/// Who commits, and whom to ask what belongs to whom. Inside an agent's tree that is its supervisor.
+/// Actor commits, and whom to ask what belongs to whom. Inside an agent's tree that is its supervisor.
 fn committer(
     args: &CommitArgs,
     context: &Context,
     scope: &Scope,
-) -> Result<(Who, Box<dyn Ownership>), CliError> {
-    let (mut who, ownership): (Who, Box<dyn Ownership>) = match desk::supervisor() {
+) -> Result<(Actor, Box<dyn Ownership>), CliError> {
+    let (mut who, ownership): (Actor, Box<dyn Ownership>) = match desk::supervisor() {
         Some(socket) => (desk_identity(&socket)?, Box::new(DeskOwnership::new(socket))),
         None => {
             let mut store = open(scope)?;
             let Party { agent, issue, run, .. } = args.caller.party(context, &mut store, None, None)?;
             let issue = if issue.is_some() { issue } else { claim::issue_of(&mut store, &agent)? };
-            (Who { agent, issue, run }, Box::new(StoreOwnership::new(store)))
+            (Actor { agent, issue, run }, Box::new(StoreOwnership::new(store)))
         }
     };
     who.issue = args.issue.clone().or(who.issue);
     Ok((who, ownership))
 }
 
-pub(super) fn desk_identity(socket: &Path) -> Result<Who, CliError> {
+pub(super) fn desk_identity(socket: &Path) -> Result<Actor, CliError> {
     let words = ["mala", "whoami", "--json"].map(OsString::from);
     let (_, answer) = desk::query(socket, words.into_iter())?;
     let identity: Identity = serde_json::from_slice(&answer).map_err(CliError::failed)?;

@@ -8,7 +8,8 @@ use std::{env, fs};
 use clap::Args;
 use mala_core::Scope;
 use mala_core::shell::word;
-use mala_gate::{Repo, hooks};
+use mala_gate::hooks;
+use mala_git::Repo;
 use serde_json::{Value, json};
 
 use crate::context::Context;

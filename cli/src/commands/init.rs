@@ -9,8 +9,8 @@ use mala_config::{Preset, render_new_file};
 use mala_core::Scope;
 use mala_core::scope::SETTINGS_FILE;
 use mala_core::shell::word;
-use mala_gate::Repo;
 use mala_gate::hooks::{self, Done, Installed};
+use mala_git::Repo;
 use serde::Serialize;
 use serde_json::json;
 

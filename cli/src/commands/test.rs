@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use mala_config::Settings;
-use mala_core::{IssueId, Lock, LockName, Scope, Timestamp};
-use mala_gate::evidence::{Ended, Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, Recording, Who};
+use mala_core::{Actor, IssueId, Lock, LockName, Scope, Timestamp};
+use mala_gate::evidence::{Ended, Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, Recording};
 use mala_gate::runner::{self, RunError, Task, Tee};
-use mala_gate::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
-use mala_gate::{Ownership, Repo};
+use mala_git::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
+use mala_git::{Ownership, Repo};
 use mala_logs::chain::ChainError;
 use mala_logs::telemetry::{metrics, spans};
 use mala_store::process::{Process, ProcessTable};
@@ -21,9 +21,7 @@ use serde_json::json;
 
 use super::commit::desk_identity;
 use super::logs::evidence::SEE;
-use crate::claim;
 use crate::context::{Caller, Context, open};
-use crate::desk;
 use crate::enforce::{
     Announcement, TurnRules, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
 };
@@ -32,6 +30,7 @@ use crate::leash::Leashing;
 use crate::ownership::{DeskOwnership, StoreOwnership};
 use crate::typed::duration;
 use crate::ui::YELLOW;
+use crate::{claim, desk};
 
 /// Run a test command when its turn has come, and record what it proved
 ///
@@ -201,7 +200,7 @@ impl AsOwned for io::Stderr {
 }
 
 /// The record that the supervisor has made of the agent's last run, if that began later than `since`.
-fn recorded(scope: &Scope, who: &Who, since: Timestamp) -> Result<Option<Evidence>, CliError> {
+fn recorded(scope: &Scope, who: &Actor, since: Timestamp) -> Result<Option<Evidence>, CliError> {
     let mut newest = None;
     EvidenceLog::of(scope)
         .search(Of::Agent(&who.agent), |evidence| {
@@ -231,7 +230,7 @@ fn unsupervised(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     store.register(&session)?;
     claim::note(&mut store, &scope, &session)?;
     let party = Party { owner: process::current(), supervised: true, ..session };
-    let who = Who { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
+    let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
     let names = if args.isolated { Vec::new() } else { mutexes_of(&args.command, &settings) };
     let span = spans::test(names.first(), &lossy(&args.command)).entered();
     let evidence = if args.isolated {
@@ -265,7 +264,7 @@ fn unsupervised(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
 fn snapshot(
     context: &Context,
     scope: &Scope,
-    who: &Who,
+    who: &Actor,
     ownership: &dyn Ownership,
 ) -> Result<Snapshot, CliError> {
     let settings = context.settings(scope, Vec::new())?;
@@ -367,7 +366,7 @@ struct Run<'a> {
 
 fn run(args: &TestArgs, context: &Context, party: &Party, run: Run<'_>) -> Result<Evidence, CliError> {
     let scope = context.scope()?;
-    let who = Who { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
+    let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
     let launch = Launch {
         argv: args.command.clone(),
         cwd: context.cwd.clone(),

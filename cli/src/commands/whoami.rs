@@ -50,7 +50,7 @@ pub(crate) fn cmd_whoami(args: &WhoamiArgs, context: &Context) -> Result<Code, C
     Ok(Code::SUCCESS)
 }
 
-impl TryFrom<Identity> for mala_gate::evidence::Who {
+impl TryFrom<Identity> for mala_core::Actor {
     type Error = mala_core::NameError;
 
     fn try_from(identity: Identity) -> Result<Self, Self::Error> {

@@ -7,17 +7,16 @@ mod worktree;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use mala_agents::Objection;
 use mala_core::Scope;
 use mala_core::file::{SETTINGS, read_small_text};
 use mala_core::scope::ScopeError;
-use mala_engine::salvage::Staged;
-use mala_gate::{Oid, Repo};
+use mala_git::salvage::Staged;
+use mala_git::{Oid, Repo};
 use mala_sandbox::{GitLock, Start};
 use mala_store::Party;
 

@@ -77,7 +77,7 @@ impl Ignored {
 
     /// Git, without the program that a repository may name to find changed files.
     fn git(&self) -> Command {
-        let mut git = mala_gate::git::command();
+        let mut git = mala_git::command();
         git.args(["-c", "core.fsmonitor=false", "-c", "submodule.recurse=false"]).current_dir(&self.root);
         #[cfg(target_os = "linux")]
         if let Some(tracked) = self.tracked.get() {

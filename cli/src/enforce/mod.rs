@@ -56,9 +56,9 @@ pub(crate) fn kernel(scope: &Scope) -> Result<Support, Unsupported> {
 #[cfg(target_os = "linux")]
 pub(crate) fn freeze_git() -> io::Result<()> {
     static SETTINGS: OnceLock<Frozen> = OnceLock::new();
-    mala_gate::git::program();
+    mala_git::program();
     let copy = Frozen::copy_all(&user_settings())?;
-    mala_gate::git::settings_from(SETTINGS.get_or_init(|| copy).path.clone());
+    mala_git::settings_from(SETTINGS.get_or_init(|| copy).path.clone());
     Ok(())
 }
 

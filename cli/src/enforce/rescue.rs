@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 
 use mala_core::issue::Attempt;
 use mala_core::{Key, Scope};
-use mala_engine::salvage;
-use mala_gate::{Repo, RepoPath};
+use mala_git::{Repo, RepoPath, salvage};
 use mala_store::{Progress, Store};
 
 use crate::error::CliError;

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use mala_config::Settings;
 use mala_core::ports::Liveness;
 use mala_core::{
-    CommandPattern, Conflict, Life, Lock, LockName, Mode, Owner, Scope, Target, Timestamp, Want,
+    Actor, CommandPattern, Conflict, Life, Lock, LockName, Mode, Owner, Scope, Target, Timestamp, Want,
 };
-use mala_gate::Repo;
 use mala_gate::evidence::output::sha256;
-use mala_gate::evidence::{Ended, Launch, Place, Recording, Who};
-use mala_gate::snapshot::FoundSnapshot;
+use mala_gate::evidence::{Ended, Launch, Place, Recording};
+use mala_git::Repo;
+use mala_git::snapshot::FoundSnapshot;
 use mala_logs::secrets::mask_args;
 use mala_logs::telemetry::metrics;
 use mala_logs::telemetry::spans::{self, Span};
@@ -322,7 +322,7 @@ impl Turn {
     /// Notes what the program starts with.
     fn record(&mut self, held: &Held, store: &mut Store) -> Result<(), Box<dyn Error>> {
         let party = &self.request.party;
-        let who = Who { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
+        let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
         let launch = Launch {
             argv: self.argv.clone(),
             cwd: self.place(&std::fs::read_link(format!("/proc/{}/cwd", held.pid()))?),
@@ -418,7 +418,7 @@ impl Drop for Turn {
     }
 }
 
-/// Who is in the way, e.g. "waiting for the test mutex, held by alice for 40 s (`pytest -q`)".
+/// Actor is in the way, e.g. "waiting for the test mutex, held by alice for 40 s (`pytest -q`)".
 pub(crate) fn waiting_for(conflicts: &[Conflict]) -> Option<String> {
     let Conflict { want, holder } = conflicts.first()?;
     let since = Timestamp::now().since(holder.acquired_at);

@@ -11,8 +11,7 @@ use std::time::SystemTime;
 
 use mala_agents::{Answer, ToolCall};
 use mala_core::{AgentId, Key, Mode, Target, Want};
-use mala_gate::git::Content;
-use mala_gate::{Repo, RepoPath};
+use mala_git::{Content, Repo, RepoPath};
 use mala_store::{EventKind, Request};
 use serde_json::json;
 

@@ -10,7 +10,7 @@ use mala_config::Unlocked;
 use mala_core::claim::{Reading, TargetError};
 use mala_core::key::KeyError;
 use mala_core::{CommandPattern, Conflict, Mode, Scope, Target, Timestamp, Want};
-use mala_gate::Repo;
+use mala_git::Repo;
 use mala_store::{EventKind, Outcome, Request};
 use serde_json::json;
 

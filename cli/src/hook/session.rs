@@ -7,7 +7,7 @@ use mala_agents::answer::carries_context;
 use mala_agents::{Answer, HookCall};
 use mala_config::Settings;
 use mala_core::{AgentId, Key, Scope, Target, Want};
-use mala_gate::Repo;
+use mala_git::Repo;
 use mala_store::{Agent, EventKind, Party, Store, Which};
 use serde_json::json;
 

@@ -7,15 +7,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use mala_config::Settings;
-use mala_core::Scope;
+use mala_core::{EvidenceId, Scope};
 use mala_engine::ports::{Attempt, FailedCheck, Gatekeeper, Judgement, PortError};
 use mala_engine::range;
 use mala_gate::evidence::Of;
 use mala_gate::rules::Outcome;
 use mala_gate::verdict::Status;
-use mala_gate::{
-    Candidate, Check, Evidence, EvidenceId, EvidenceLog, Oid, Records, Repo, Rules, Verdict, check,
-};
+use mala_gate::{Candidate, Check, Evidence, EvidenceLog, Records, Rules, Verdict, check};
+use mala_git::{Oid, Repo};
 
 use mala_store::Store;
 

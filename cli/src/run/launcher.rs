@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use mala_agents::start::LaunchSpec;
 use mala_core::{AgentId, RunId, Scope};
 use mala_engine::ports::{Attempt, Launcher, PortError};
-use mala_gate::Repo;
+use mala_git::Repo;
 use mala_logs::telemetry::TRACEPARENT;
 use mala_store::process::{self, Process, ProcessTable};
 use nix::sys::signal::{Signal, kill};
@@ -105,7 +105,7 @@ impl Launcher for ExecLauncher {
     fn sweep(&self) {
         gits::locks::sweep(&self.scope);
         // What cannot be swept now is swept by the next commit.
-        let _ = mala_gate::commit::sweep(&Repo::new(self.scope.clone()), &ProcessTable);
+        let _ = mala_git::commit::sweep(&Repo::new(self.scope.clone()), &ProcessTable);
         let desk = self.scope.state_dir().join("desk");
         for entry in fs::read_dir(desk).into_iter().flatten().flatten() {
             let pid = entry.path().file_stem().and_then(|stem| stem.to_str()?.parse().ok());

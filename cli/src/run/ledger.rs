@@ -12,17 +12,16 @@ use mala_engine::ports::{
     Interruption, Ledger, PortError, Tries, Unfinished, Waited,
 };
 use mala_engine::{Keeping, State};
-use mala_gate::Oid;
+use mala_git::Oid;
 use mala_store::{
     End, Event, EventFilter, EventKind, Extent, IssueError, IssueFilter, JournalError, NewAttempt, Next,
     Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, TRIES, TargetKind, Tracker, process,
 };
 use serde_json::{Value, json};
 
-use super::health;
 use super::parking::{self, Parking};
 use super::source::mala as person;
-use super::waits;
+use super::{health, waits};
 use crate::context::open;
 use crate::error::CliError;
 

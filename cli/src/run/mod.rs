@@ -23,8 +23,7 @@ use mala_config::{Settings, user_file};
 use mala_core::ports::Liveness;
 use mala_core::{IssueId, Life, Scope};
 use mala_engine::{Engine, EngineError, Keeping, Options, Plan, Ports, Reporter, Summary};
-use mala_gate::Repo;
-use mala_gate::git::Unfit;
+use mala_git::{Repo, Unfit};
 use mala_issues::IssueError;
 use mala_store::process::{self, ProcessTable};
 
@@ -88,8 +87,8 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result
     }
     let repo = Repo::new(scope.clone());
     // What killed commits and tests left would be in everybody's way.
-    mala_gate::commit::sweep(&repo, &ProcessTable)?;
-    mala_gate::snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
+    mala_git::commit::sweep(&repo, &ProcessTable)?;
+    mala_git::snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     let mala = env::current_exe()?;
     let gate = StoreGate::new(scope, &settings)?;
     let options = options(scope, &settings, &wish, keeping, &mala)?;

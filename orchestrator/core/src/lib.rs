@@ -6,6 +6,7 @@
 
 pub mod ask;
 pub mod claim;
+pub mod evidence;
 pub mod excerpt;
 pub mod file;
 pub mod guarded;
@@ -23,6 +24,7 @@ pub mod time;
 
 pub use ask::{Ask, AskId, AskState, Urgency};
 pub use claim::{Claim, Target, Want};
+pub use evidence::{Actor, EvidenceId};
 pub use excerpt::Excerpt;
 pub use guarded::{CommandPattern, CommandPatternError};
 pub use issue::{Attempt, AttemptId, AttemptState, Issue, Note, Priority, Run};

@@ -1,11 +1,11 @@
 //! What a person should know before agents begin. Nothing here keeps a run from beginning.
 
-use mala_gate::git::{Entry, Kind, State};
 use mala_gate::hooks;
+use mala_git::{Entry, Kind, State};
 
 use crate::clerk::Clerk;
 use crate::ports::PortError;
-use crate::salvage;
+use mala_git::salvage;
 
 /// Files of a kind that are named at most.
 const NAMED: usize = 5;

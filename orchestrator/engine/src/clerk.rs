@@ -12,9 +12,8 @@ use std::sync::Arc;
 use mala_agents::start::Profile;
 use mala_core::claim::Reading;
 use mala_core::{AgentId, Issue, IssueId, Key, Mode, Owner, RunId, Target, Want};
-use mala_gate::git::Content;
 use mala_gate::rules::IssuePattern;
-use mala_gate::{Repo, RepoPath};
+use mala_git::{Content, Repo, RepoPath};
 use mala_issues::{ClaimAnswer as TrackerAnswer, IssueSource};
 
 use crate::State;
@@ -22,7 +21,7 @@ use crate::options::Keeping;
 use crate::ports::{
     Attempt, ClaimAnswer, ClaimRequest, Gatekeeper, Held, Judgement, Launcher, Ledger, PortError,
 };
-use crate::salvage::{self, SavedRef, Uncommitted};
+use mala_git::salvage::{self, SavedRef, Uncommitted};
 
 pub(crate) use ending::{Cause, Given, Handed};
 

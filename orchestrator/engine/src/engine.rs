@@ -1,14 +1,13 @@
 //! The way in: what a run is made of, and its beginning and end.
 
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use mala_agents::start::Profile;
 use mala_core::{RunId, Timestamp};
-use mala_gate::Repo;
+use mala_git::Repo;
 use mala_issues::IssueSource;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -20,8 +19,8 @@ use crate::error::EngineError;
 use crate::event::{Event, Reporter};
 use crate::options::Options;
 use crate::ports::{Gatekeeper, Launcher, Ledger, PortError};
-use crate::salvage::{Before, Uncommitted};
 use crate::summary::Summary;
+use mala_git::salvage::{Before, Uncommitted};
 
 /// The rest of mala, as the engine sees it.
 pub struct Ports {

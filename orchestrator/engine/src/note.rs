@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use mala_gate::RepoPath;
+use mala_git::RepoPath;
 
 use crate::ports::{Attempt, FailedCheck};
-use crate::salvage::{LeftOut, SavedRef};
+use mala_git::salvage::{LeftOut, SavedRef};
 
 /// The longest output of a failing command that goes into a note.
 const LAST_LINES: usize = 30;
@@ -162,7 +162,7 @@ fn write_last_lines(note: &mut String, text: &str, prefix: &str) -> std::fmt::Re
 #[cfg(test)]
 mod tests {
     use mala_core::{AgentId, IssueId, RunId, Timestamp};
-    use mala_gate::Oid;
+    use mala_git::Oid;
 
     use super::*;
 

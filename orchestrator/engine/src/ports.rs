@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mala_agents::start::LaunchSpec;
 use mala_core::{AgentId, IssueId, Key, Owner, RunId, Timestamp, Want};
-use mala_gate::Oid;
+use mala_git::Oid;
 use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;

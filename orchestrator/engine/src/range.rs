@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 
 use mala_core::{AgentId, IssueId};
-use mala_gate::git::TreeEntry;
 use mala_gate::rules::IssuePattern;
-use mala_gate::{Oid, Repo, RepoPath};
+use mala_git::{Oid, Repo, RepoPath, TreeEntry};
 
-use crate::git::Git;
-use crate::salvage::{PrivateIndex, SalvageError, oid};
+use mala_git::Git;
+use mala_git::salvage::{PrivateIndex, SalvageError, oid};
 
 /// The trailer by which `mala commit` says whose work it is.
 const TRAILER: &str = "Mala-Agent: ";

@@ -9,7 +9,7 @@ use memchr::memmem;
 use serde::Deserialize;
 
 use super::record::Evidence;
-use crate::Oid;
+use mala_git::Oid;
 
 /// What stands before and after the long part of a record. Within a text, JSON would put a backslash before the quotes.
 const FILES: &[u8] = b",\"files\":{";

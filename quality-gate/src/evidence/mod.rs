@@ -11,7 +11,5 @@ mod recording;
 pub mod retention;
 
 pub use self::log::{EvidenceLog, Head, Of, Sighting};
-pub use self::record::{Evidence, EvidenceId, Strength, Who};
+pub use self::record::{Evidence, Strength};
 pub use self::recording::{Ended, EvidenceError, Launch, Place, Recording};
-
-pub(crate) use self::recording::{Standing, standing};

@@ -14,9 +14,10 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::log::{EvidenceLog, Of, folder};
-use super::record::{Evidence, EvidenceId};
+use super::record::Evidence;
 use super::recording::EvidenceError;
 use crate::serial;
+use mala_core::EvidenceId;
 
 /// What has become of the output of a command.
 #[derive(Debug)]

@@ -1,42 +1,13 @@
 //! The record of one command that was run.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
-use mala_core::{AgentId, IssueId, LockName, RunId, Timestamp};
+use mala_core::{AgentId, EvidenceId, IssueId, LockName, RunId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::git::Content;
-use crate::{Oid, RepoPath, serial};
-
-/// Names one record. Short, random, and part of commit messages.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct EvidenceId(pub(super) String);
-
-impl EvidenceId {
-    pub(super) fn random() -> Self {
-        let letters =
-            std::iter::repeat_with(|| fastrand::choice(b"0123456789abcdefghijklmnopqrstuvwxyz".iter()));
-        Self("ev-".chars().chain(letters.flatten().take(10).map(|byte| char::from(*byte))).collect())
-    }
-
-    /// An id made elsewhere, such as that of a call in a transcript.
-    pub(crate) fn named(text: String) -> Self {
-        Self(text)
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for EvidenceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+use crate::serial;
+use mala_git::{Content, Oid, RepoPath};
 
 /// How mala knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,14 +17,6 @@ pub enum Strength {
     Observed,
     /// An agent's client wrote down that it ran it.
     Transcript,
-}
-
-/// Who ran a command, and for what.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Who {
-    pub agent: AgentId,
-    pub issue: Option<IssueId>,
-    pub run: Option<RunId>,
 }
 
 /// One command, what it ran on, and how it ended.

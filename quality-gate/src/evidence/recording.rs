@@ -10,16 +10,16 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use mala_core::{AgentId, LockName, Timestamp};
+use mala_core::{Actor, EvidenceId, LockName, Timestamp};
+use mala_git::{Standing, standing};
 use mala_logs::chain::ChainError;
 use mala_logs::secrets::mask_args;
 use thiserror::Error;
 
 use super::log::EvidenceLog;
 use super::output::{file_of, folder_of};
-use super::record::{Evidence, EvidenceId, Strength, Who};
-use crate::git::Content;
-use crate::{GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
+use super::record::{Evidence, Strength};
+use mala_git::{Content, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
 
 #[derive(Debug, Error)]
 pub enum EvidenceError {
@@ -69,7 +69,7 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct Recording {
     repo: Repo,
-    who: Who,
+    who: Actor,
     launch: Launch,
     id: EvidenceId,
     output_log: PathBuf,
@@ -89,7 +89,7 @@ struct Scene {
 
 impl Recording {
     /// To be called right before the command starts. `repo` is the checkout that it will see.
-    pub fn begin(repo: &Repo, who: Who, launch: Launch) -> Result<Self, EvidenceError> {
+    pub fn begin(repo: &Repo, who: Actor, launch: Launch) -> Result<Self, EvidenceError> {
         let (id, output_log, output) = reserve_output(&folder_of(repo.scope()))?;
         let started_at = Timestamp::now();
         let start = Scene::of(repo)?;
@@ -196,10 +196,10 @@ impl Scene {
 /// Files the index was told not to look at are in the status whether they changed or not; keep those that did.
 fn drop_unchanged(
     repo: &Repo,
-    status: &crate::git::Status,
+    status: &mala_git::Status,
     files: &mut BTreeMap<RepoPath, Content>,
 ) -> Result<(), GitError> {
-    let unwatched = status.entries.iter().filter(|entry| entry.state == crate::git::State::Unwatched);
+    let unwatched = status.entries.iter().filter(|entry| entry.state == mala_git::State::Unwatched);
     let unwatched: Vec<&RepoPath> = unwatched.map(|entry| &entry.path).collect();
     let Some(head) = status.head.as_ref().filter(|_| !unwatched.is_empty()) else { return Ok(()) };
     let committed = repo.entries_in(head, unwatched.iter().copied())?;
@@ -231,26 +231,6 @@ fn name_foreign(
         }
     }
     Ok(())
-}
-
-/// Whose a file is, seen from one agent.
-pub(crate) enum Standing {
-    Own,
-    Foreign { holder: Option<String> },
-}
-
-pub(crate) fn standing(
-    path: &RepoPath,
-    repo: &Repo,
-    agent: &AgentId,
-    ownership: &dyn Ownership,
-) -> Result<Standing, OwnershipError> {
-    let key = repo.key(path);
-    let holder = ownership.holder(&key, Some(agent))?;
-    if holder.is_none() && ownership.owned(agent, &key, None)?.is_some() {
-        return Ok(Standing::Own);
-    }
-    Ok(Standing::Foreign { holder: holder.map(|holder| holder.agent.to_string()) })
 }
 
 /// A new output file, whose name makes the id unique.

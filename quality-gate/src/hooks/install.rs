@@ -9,7 +9,7 @@ use mala_core::scope::SETTINGS_FILE;
 use thiserror::Error;
 
 use super::script::{Hook, mark, script};
-use crate::{GitError, Repo};
+use mala_git::{GitError, Repo};
 
 const BEFORE: &str = "before-mala";
 

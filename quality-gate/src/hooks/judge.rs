@@ -5,11 +5,9 @@ use std::path::Path;
 use mala_core::{AgentId, IssueId};
 use thiserror::Error;
 
-use crate::commit::NotYours;
-use crate::evidence::{Standing, standing};
-use crate::git::FileChange;
 use crate::rules::{GateError, IssuePattern};
-use crate::{Ownership, Repo};
+use mala_git::commit::NotYours;
+use mala_git::{FileChange, Ownership, Repo, Standing, standing};
 
 /// The staged files that must not be committed: for an agent, those that are not its own; for a person, those that an
 /// agent holds. `index` is what git gave the hook in `GIT_INDEX_FILE`.

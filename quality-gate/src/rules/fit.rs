@@ -11,9 +11,9 @@ use mala_core::Timestamp;
 use memchr::memmem::Finder;
 
 use super::{Foreign, GateError};
+use crate::Evidence;
 use crate::evidence::Sighting;
-use crate::git::{Content, FileChange};
-use crate::{Evidence, GitError, Oid, Ownership, Repo, RepoPath};
+use mala_git::{Content, FileChange, GitError, Oid, Ownership, Repo, RepoPath};
 
 /// How a record relates to a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]

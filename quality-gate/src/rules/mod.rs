@@ -23,10 +23,10 @@ pub use self::outcome::{Kind as OutcomeKind, MARKER, Outcome};
 pub use self::token::{IssuePattern, IssuePatternError};
 
 pub(crate) use self::fit::{Committed, Fit, Subject};
+use crate::Evidence;
 use crate::evidence::EvidenceLog;
-use crate::git::{Commit, FileChange};
 use crate::verdict::{Check, Verdict, list};
-use crate::{Evidence, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
+use mala_git::{Commit, FileChange, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
 
 /// What a repository asks of a commit.
 #[derive(Debug, Clone)]

@@ -13,7 +13,9 @@ use super::fit::{Committed, Fit};
 use super::{Candidate, GateError, Judge, Records, Rules};
 use crate::evidence::{Of, Sighting, Strength};
 use crate::verdict::{Check, list};
-use crate::{Evidence, EvidenceId, Repo, RepoPath, serial};
+use crate::{Evidence, serial};
+use mala_core::EvidenceId;
+use mala_git::{Repo, RepoPath};
 
 const NAME: &str = "command";
 

@@ -2,9 +2,9 @@
 
 use super::outcome::{Kind, Outcome};
 use super::{GateError, Judge};
-use crate::git::Commit;
+use crate::serial;
 use crate::verdict::{Check, list};
-use crate::{Oid, serial};
+use mala_git::{Commit, Oid};
 
 const NAME: &str = "outcome";
 

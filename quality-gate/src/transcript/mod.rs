@@ -19,9 +19,10 @@ use mala_core::{AgentId, Timestamp};
 use mala_logs::secrets::mask_args;
 use serde_json::Value;
 
-use crate::evidence::{EvidenceError, EvidenceId, Standing, Strength, standing};
-use crate::git::Content;
-use crate::{Evidence, Ownership, Repo, RepoPath};
+use crate::Evidence;
+use crate::evidence::{EvidenceError, Strength};
+use mala_core::EvidenceId;
+use mala_git::{Content, Ownership, Repo, RepoPath, Standing, standing};
 
 /// Whose transcript it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

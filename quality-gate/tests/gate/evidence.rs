@@ -3,16 +3,14 @@
 use std::fs;
 use std::ops::ControlFlow;
 
-use mala_core::{IssueId, LockName, RunId};
-use mala_gate::evidence::output;
-use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recording, Strength, Who};
-use mala_gate::git::Content;
-use mala_gate::{Oid, Repo};
+use mala_core::{Actor, IssueId, LockName, RunId};
+use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recording, Strength, output};
+use mala_git::{Content, Oid, Repo};
 
 use crate::world::{Locks, World, agent, path};
 
-pub(crate) fn who(name: &str) -> Who {
-    Who {
+pub(crate) fn who(name: &str) -> Actor {
+    Actor {
         agent: agent(name),
         issue: Some(IssueId::new("proj-1").unwrap()),
         run: Some(RunId::new("run-1").unwrap()),
@@ -43,7 +41,7 @@ fn hash(w: &World, name: &str) -> Content {
     Content::Object(Oid::parse(&w.git(&["hash-object", name])).unwrap())
 }
 
-fn names(evidence: &[mala_gate::RepoPath]) -> Vec<String> {
+fn names(evidence: &[mala_git::RepoPath]) -> Vec<String> {
     evidence.iter().map(ToString::to_string).collect()
 }
 
@@ -118,13 +116,13 @@ fn an_edit_of_another_agent_during_the_run_is_named() {
 #[test]
 fn a_file_that_was_handed_to_another_agent_is_foreign() {
     struct Handed;
-    impl mala_gate::Ownership for Handed {
+    impl mala_git::Ownership for Handed {
         fn owned(
             &self,
             _: &mala_core::AgentId,
             _: &mala_core::Key,
             _: Option<mala_core::Timestamp>,
-        ) -> Result<Option<mala_core::Fence>, mala_gate::OwnershipError> {
+        ) -> Result<Option<mala_core::Fence>, mala_git::OwnershipError> {
             Ok(Some(mala_core::Fence(1)))
         }
 
@@ -132,7 +130,7 @@ fn a_file_that_was_handed_to_another_agent_is_foreign() {
             &self,
             path: &mala_core::Key,
             other_than: Option<&mala_core::AgentId>,
-        ) -> Result<Option<mala_gate::Holder>, mala_gate::OwnershipError> {
+        ) -> Result<Option<mala_git::Holder>, mala_git::OwnershipError> {
             Locks::new(&[("B", "a.txt")]).holder(path, other_than)
         }
     }

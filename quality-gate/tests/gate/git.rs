@@ -6,8 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use mala_gate::git::{Change, Content, Head, Kind, State};
-use mala_gate::{Oid, RepoPath};
+use mala_git::{Change, Content, Head, Kind, Oid, RepoPath, State};
 
 use crate::world::{World, path};
 
@@ -241,7 +240,7 @@ fn variables_of_the_caller_do_not_move_git_elsewhere() {
     // The library drops them itself, so this test runs a second copy of itself with a bent environment.
     if std::env::var_os("MALA_GATE_TEST_BENT").is_some() {
         let root = std::env::var_os("MALA_GATE_TEST_BENT").unwrap();
-        let repo = mala_gate::Repo::new(mala_core::Scope::discover(Path::new(&root)).unwrap());
+        let repo = mala_git::Repo::new(mala_core::Scope::discover(Path::new(&root)).unwrap());
         let status = repo.status().unwrap();
         assert_eq!(status.paths().map(ToString::to_string).collect::<Vec<_>>(), ["a.txt"]);
         return;

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use mala_core::ports::Liveness;
 use mala_core::{Life, Owner};
 use mala_gate::evidence::{Place, Recording};
-use mala_gate::snapshot::{Carried, How, Snapshot, SnapshotError, sweep};
+use mala_git::snapshot::{Carried, How, Snapshot, SnapshotError, sweep};
 
 use crate::commit::owner;
 use crate::evidence::{ended, launch, who};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use mala_core::Timestamp;
 use mala_gate::evidence::{EvidenceLog, Strength};
-use mala_gate::git::Content;
 use mala_gate::transcript::{Call, Client, calls, evidence};
 use mala_gate::{Records, check};
+use mala_git::Content;
 use serde_json::{Value, json};
 
 use crate::rules::{Desk, find};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use mala_core::{AgentId, Fence, IssueId, Key, Scope, Timestamp};
-use mala_gate::{Holder, Oid, Ownership, OwnershipError, Repo, RepoPath};
+use mala_git::{Holder, Oid, Ownership, OwnershipError, Repo, RepoPath};
 use tempfile::TempDir;
 
 pub(crate) struct World {

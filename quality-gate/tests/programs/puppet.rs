@@ -4,19 +4,18 @@
 //! `gate-puppet run LOG CMD...` runs a command and ends as it does.
 //! `gate-puppet snapshot ROOT` makes a snapshot and keeps it until its input ends.
 
-use std::env;
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::path::Path;
-use std::process;
+use std::{env, process};
 
-use mala_core::{AgentId, Fence, Key, Owner, Scope, Timestamp};
-use mala_gate::commit::{GitHooks, Request, Selection, commit};
-use mala_gate::evidence::Who;
+use mala_core::{Actor, AgentId, Fence, Key, Owner, Scope, Timestamp};
+use mala_gate::commit;
 use mala_gate::rules::Foreign;
 use mala_gate::runner::{Nobody, Task, Tee, run};
-use mala_gate::snapshot::Snapshot;
-use mala_gate::{Holder, Ownership, OwnershipError, Repo, RepoPath};
+use mala_git::commit::{GitHooks, Request, Selection};
+use mala_git::snapshot::Snapshot;
+use mala_git::{Holder, Ownership, OwnershipError, Repo, RepoPath};
 
 struct All;
 
@@ -64,12 +63,11 @@ fn keep_snapshot(root: &Path) -> Result<(), Box<dyn Error>> {
 fn commit_paths(root: &Path, message: &str, paths: &[&str]) -> Result<(), Box<dyn Error>> {
     let repo = Repo::new(Scope::discover(root)?);
     let request = Request {
-        who: Who { agent: AgentId::new("A")?, issue: None, run: None },
+        who: Actor { agent: AgentId::new("A")?, issue: None, run: None },
         selection: Selection::Paths(paths.iter().map(|path| RepoPath::from_bytes(*path)).collect()),
         message: message.to_owned(),
-        foreign: Foreign::Named,
         owner: owner(),
     };
-    commit(&repo, &All, &GitHooks, &request)?;
+    commit(&repo, &All, &GitHooks, &request, Foreign::Named)?;
     Ok(())
 }

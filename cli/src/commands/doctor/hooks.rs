@@ -7,8 +7,8 @@ use std::process::Command;
 use mala_agents::probe::{self, Understood};
 use mala_agents::{Client, install};
 use mala_core::Scope;
-use mala_gate::Repo;
 use mala_gate::hooks::{self, Hook};
+use mala_git::Repo;
 use serde_json::Value;
 
 use super::{Check, Verdict, patience, switches};

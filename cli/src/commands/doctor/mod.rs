@@ -12,7 +12,7 @@ use clap::Args;
 use mala_core::Scope;
 use mala_core::shell::word;
 use mala_gate::evidence::output;
-use mala_gate::{GitError, Repo};
+use mala_git::{GitError, Repo};
 use mala_sandbox::{Support, Unsupported};
 use mala_store::{SCHEMA_VERSION, Store};
 use serde::Serialize;
@@ -21,11 +21,9 @@ use serde_json::json;
 use super::commit::desk_identity;
 use super::logs::evidence::{IF_DAMAGED, verify_evidence};
 use crate::context::Context;
-use crate::desk;
-use crate::enforce;
 use crate::error::{CliError, Code, REFUSED, whose};
-use crate::state_folders;
 use crate::ui::{GREEN, RED, YELLOW};
+use crate::{desk, enforce, state_folders};
 
 /// Check what works here, and say how to mend what does not
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 use clap::Args;
 use mala_core::{Life, Owner};
-use mala_gate::Repo;
+use mala_git::Repo;
 use mala_store::{EventKind, Party, process};
 use serde_json::json;
 

@@ -2,8 +2,8 @@ use std::env;
 use std::path::PathBuf;
 
 use clap::Args;
-use mala_gate::git::Unfit;
-use mala_gate::{Repo, hooks};
+use mala_gate::hooks;
+use mala_git::{Repo, Unfit};
 use serde_json::json;
 
 use super::{Judged, Opened};

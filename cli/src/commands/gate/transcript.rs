@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use mala_agents::HookCall;
 use mala_core::file::open_regular;
 use mala_core::{AgentId, Timestamp};
+use mala_gate::Evidence;
 use mala_gate::evidence::EvidenceError;
 use mala_gate::transcript::{self, Client};
-use mala_gate::{Evidence, Oid, Ownership, Repo, RepoPath};
+use mala_git::{Oid, Ownership, Repo, RepoPath};
 use mala_store::{EventKind, Store};
 
 use crate::error::CliError;

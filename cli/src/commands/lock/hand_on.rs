@@ -3,7 +3,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
 use mala_core::{AgentId, Ask, Key, Target};
-use mala_gate::Repo;
+use mala_git::Repo;
 use mala_store::{AskFilter, Store};
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,8 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use mala_core::{Ask, AskId, Key, Lock, Mode, Target, Want};
-use mala_engine::salvage::{self, SavedRef};
-use mala_gate::{Repo, RepoPath};
+use mala_git::salvage::{self, SavedRef};
+use mala_git::{Repo, RepoPath};
 use mala_store::{Answered, Authority, Changes, Guard, Store};
 use serde_json::json;
 

@@ -3,7 +3,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
 use mala_core::{AgentId, Fence, Key};
-use mala_gate::{Ownership, OwnershipError};
+use mala_git::{Ownership, OwnershipError};
 
 use crate::context::{Caller, Context, open};
 use crate::error::{CliError, Code};

@@ -126,7 +126,7 @@ pub(super) fn write_whole(out: &mut dyn Write, record: &Evidence) -> io::Result<
     }
 }
 
-fn owned(record: &Evidence, path: &mala_gate::RepoPath) -> String {
+fn owned(record: &Evidence, path: &mala_git::RepoPath) -> String {
     match (record.is_foreign(path), record.holders.get(path)) {
         (true, Some(holder)) => format!("{path} (of `{holder}`)"),
         (true, None) => format!("{path} (not its own)"),

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use mala_core::ports::Liveness;
 use mala_core::{Life, Owner, Scope};
-use mala_gate::RepoPath;
+use mala_git::RepoPath;
 use mala_sandbox::{FileIdentity, GitLock, identity_of, remove_name};
 use mala_store::process::{self, Process, ProcessTable};
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,8 @@
 use mala_core::Timestamp;
 use mala_core::shell::word;
 use mala_engine::ports::Held;
-use mala_engine::salvage::apply_command;
 use mala_engine::{Event, Recovered};
+use mala_git::salvage::apply_command;
 
 use crate::ui::{BOLD, DIM, GREEN, RED, YELLOW, plain, span};
 

@@ -7,11 +7,10 @@ use mala_issues::Label;
 use serde_json::json;
 
 use super::Clerk;
-use crate::State;
 use crate::note::{self, Handoff};
 use crate::ports::{Attempt, Ending, Finish, Interruption, Judgement, PortError};
-use crate::range;
-use crate::salvage::{Before, Staged};
+use crate::{State, range};
+use mala_git::salvage::{Before, Staged};
 
 /// Why an attempt ends without having been accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The repository's own hooks see, change and refuse the commit as they would with `git commit`.
 
-use mala_gate::commit::Selection;
+use mala_git::commit::Selection;
 
 use super::{files_of, paths, refused, try_commit};
 use crate::world::{Locks, World};

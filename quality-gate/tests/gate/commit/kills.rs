@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use mala_core::ports::Liveness;
 use mala_core::{Life, Owner};
-use mala_gate::commit::{Swept, sweep};
+use mala_git::commit::{Swept, sweep};
 
 use super::files_of;
 use crate::world::World;

@@ -6,10 +6,11 @@ mod races;
 
 use std::os::unix::fs::symlink;
 
-use mala_core::{IssueId, Owner, RunId};
-use mala_gate::commit::{CommitError, Committed, GitHooks, Request, Selection, commit};
-use mala_gate::evidence::{Recording, Who};
+use mala_core::{Actor, IssueId, Owner, RunId};
+use mala_gate::commit;
+use mala_gate::evidence::Recording;
 use mala_gate::rules::Foreign;
+use mala_git::commit::{CommitError, Committed, GitHooks, Request, Selection};
 
 use crate::evidence::{ended, launch, record, who};
 use crate::world::{Locks, World, agent, path};
@@ -20,14 +21,13 @@ pub(crate) fn owner(pid: u32) -> Owner {
 
 pub(crate) fn request(message: &str, selection: Selection) -> Request {
     Request {
-        who: Who {
+        who: Actor {
             agent: agent("A"),
             issue: Some(IssueId::new("proj-1").unwrap()),
             run: Some(RunId::new("run-7").unwrap()),
         },
         selection,
         message: message.into(),
-        foreign: Foreign::Named,
         owner: owner(1),
     }
 }
@@ -38,7 +38,7 @@ pub(crate) fn paths(paths: &[&str]) -> Selection {
 
 /// Commits as `A`, who owns what `locks` says.
 pub(crate) fn try_commit(w: &World, locks: &Locks, selection: Selection) -> Result<Committed, CommitError> {
-    commit(&w.repo(), locks, &GitHooks, &request("bd-proj-1: a change", selection))
+    commit(&w.repo(), locks, &GitHooks, &request("bd-proj-1: a change", selection), Foreign::Named)
 }
 
 pub(crate) fn files_of(w: &World, revision: &str) -> Vec<String> {
@@ -189,7 +189,8 @@ fn there_must_be_something_to_commit_and_something_to_say() {
     }
     assert!(refused(&w, &locks, Selection::Owned).contains("1 changed, none of them held by `A`"));
     w.write("a.txt", "x\n");
-    let error = commit(&w.repo(), &locks, &GitHooks, &request(" \n\t\n", Selection::Owned)).unwrap_err();
+    let error = commit(&w.repo(), &locks, &GitHooks, &request(" \n\t\n", Selection::Owned), Foreign::Named)
+        .unwrap_err();
     assert_eq!(error.to_string(), "the commit message is empty: say what changes, with `-m`");
 }
 
@@ -284,7 +285,7 @@ fn the_message_carries_what_mala_knows() {
     let locks = Locks::new(&[("A", "a.txt"), ("A", "src/lib.rs")]);
     let evidence = record(&w, "A", &locks, || {}).id;
     let wanted = request("bd-proj-1: subject\n\nBody --- with\n---\na divider.  \n\n\n", Selection::Owned);
-    let made = commit(&w.repo(), &locks, &GitHooks, &wanted).unwrap();
+    let made = commit(&w.repo(), &locks, &GitHooks, &wanted, Foreign::Named).unwrap();
     assert_eq!(made.evidence, std::slice::from_ref(&evidence));
     assert_eq!(
         w.git(&["log", "-1", "--format=%B"]),

@@ -1,10 +1,11 @@
 //! Others commit at the same time.
 
-use std::fs;
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
-use mala_gate::commit::{GitHooks, Selection, commit};
+use mala_gate::commit;
+use mala_gate::rules::Foreign;
+use mala_git::commit::{GitHooks, Selection};
 
 use super::{files_of, paths, refused, request, try_commit};
 use crate::world::{Locks, World};
@@ -126,8 +127,14 @@ fn many_agents_commit_at_once_and_nothing_is_lost() {
             let w = &w;
             scope.spawn(move || {
                 let locks = Locks::new(&[("A", format!("f{number}.txt").as_str())]);
-                commit(&w.repo(), &locks, &GitHooks, &request(&format!("f{number}"), Selection::Owned))
-                    .unwrap();
+                commit(
+                    &w.repo(),
+                    &locks,
+                    &GitHooks,
+                    &request(&format!("f{number}"), Selection::Owned),
+                    Foreign::Named,
+                )
+                .unwrap();
             });
         }
     });

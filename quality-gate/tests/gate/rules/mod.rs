@@ -4,11 +4,12 @@ mod attacks;
 mod evidence;
 mod outcomes;
 
-use mala_core::{CommandPattern, IssueId, Timestamp};
-use mala_gate::commit::{Committed, GitHooks, Request, Selection, commit};
-use mala_gate::evidence::{EvidenceLog, Launch, Place, Recording, Who};
+use mala_core::{Actor, CommandPattern, EvidenceId, IssueId, Timestamp};
+use mala_gate::evidence::{EvidenceLog, Launch, Place, Recording};
 use mala_gate::verdict::{Check, Status};
-use mala_gate::{Candidate, Evidence, EvidenceId, Oid, Records, Rules, Verdict, check};
+use mala_gate::{Candidate, Evidence, Records, Rules, Verdict, check, commit};
+use mala_git::Oid;
+use mala_git::commit::{Committed, GitHooks, Request, Selection};
 
 use crate::commit::{owner, paths};
 use crate::evidence::ended;
@@ -71,7 +72,7 @@ impl Desk {
         exit_code: i32,
         meanwhile: impl FnOnce(),
     ) -> Evidence {
-        let who = Who { agent: agent(name), issue: None, run: None };
+        let who = Actor { agent: agent(name), issue: None, run: None };
         let recording = Recording::begin(&self.w.repo(), who, launch).unwrap();
         meanwhile();
         recording.finish(ended(exit_code), &self.locks).unwrap()
@@ -83,13 +84,12 @@ impl Desk {
 
     fn commit_selection(&self, name: &str, message: &str, selection: Selection) -> Committed {
         let request = Request {
-            who: Who { agent: agent(name), issue: None, run: None },
+            who: Actor { agent: agent(name), issue: None, run: None },
             selection,
             message: message.into(),
-            foreign: self.rules.foreign,
             owner: owner(1),
         };
-        commit(&self.w.repo(), &self.locks, &GitHooks, &request).unwrap()
+        commit(&self.w.repo(), &self.locks, &GitHooks, &request, self.rules.foreign).unwrap()
     }
 
     /// Commits these files of `A`, and says what the commit names as its evidence.

@@ -1,0 +1,232 @@
+//! The moment the commit becomes part of the branch.
+//!
+//! Git's own protocol: take the index lock, prepare the new index beside it, move the branch, put the index in its place,
+//! give the lock back. Nobody can commit the old content of these files in between. The lock says whose it is, and the
+//! journal what was intended, so that whoever comes after a kill can finish or undo it.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::CommitError;
+use super::stage::{Draft, index_info};
+use crate::{GitError, Head, Oid, Repo, RepoPath};
+
+/// How often a moved branch is followed.
+pub(super) const TRIES: usize = 100;
+
+/// How long another git command is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is about to happen, for whoever finds it unfinished.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Journal {
+    /// Top of the checkout.
+    pub(super) root: String,
+    /// The branch, or `HEAD` when it is detached.
+    pub(super) reference: String,
+    pub(super) commit: Oid,
+}
+
+pub(super) fn journal_in(folder: &Path) -> PathBuf {
+    folder.join("journal.json")
+}
+
+pub(super) fn next_index_in(folder: &Path) -> PathBuf {
+    folder.join("next-index")
+}
+
+/// What git's index lock contains while this crate holds it.
+pub(super) fn mark(folder: &Path) -> String {
+    format!("mala commit {}\n", folder.file_name().unwrap_or_default().display())
+}
+
+/// Makes the commit and moves the branch to it.
+pub(super) fn land(repo: &Repo, draft: &mut Draft, message: &str) -> Result<Oid, CommitError> {
+    let path = draft.folder().join("message");
+    fs::write(&path, message).map_err(CommitError::io(&path))?;
+    for _ in 0..TRIES {
+        let commit = write_commit(repo, draft, &path)?;
+        match advance(repo, draft, &commit, message)? {
+            Advance::Done => return Ok(commit),
+            Advance::Moved => follow(repo, draft)?,
+        }
+    }
+    Err(CommitError::Restless(TRIES))
+}
+
+enum Advance {
+    Done,
+    /// The branch is not where the draft began.
+    Moved,
+}
+
+fn write_commit(repo: &Repo, draft: &Draft, message: &Path) -> Result<Oid, CommitError> {
+    let signs = repo.git("config").args(["--type=bool", "--get", "commit.gpgSign"]).finish()?;
+    let mut call = repo.plain_git("commit-tree").arg(draft.tree()?);
+    if let Some(parent) = draft.head().at() {
+        call = call.arg("-p").arg(parent);
+    }
+    if signs.stdout.trim_ascii() == b"true" {
+        call = call.arg("-S");
+    }
+    let id = call.arg("-F").arg(message).line().map_err(|error| why_not_written(repo, error))?;
+    Ok(Oid::parse(&id).ok_or_else(|| GitError::answer("commit-tree", id.as_bytes()))?)
+}
+
+/// Says it in few words if git does not know who commits.
+fn why_not_written(repo: &Repo, error: GitError) -> CommitError {
+    let is_unknown = |who| repo.plain_git("var").arg(who).output().is_err();
+    // Git answers nothing if it is not set.
+    let is_unset = |name: &&str| {
+        let value = repo.git("config").args(["--get", name]).finish();
+        value.is_ok_and(|value| value.stdout.trim_ascii().is_empty())
+    };
+    let is_nobody = is_unknown("GIT_AUTHOR_IDENT") || is_unknown("GIT_COMMITTER_IDENT");
+    let missing: Vec<&str> = ["user.name", "user.email"].into_iter().filter(is_unset).collect();
+    if is_nobody && !missing.is_empty() { CommitError::NoIdentity(missing) } else { error.into() }
+}
+
+fn advance(repo: &Repo, draft: &Draft, commit: &Oid, message: &str) -> Result<Advance, CommitError> {
+    let index = repo.git_dir()?.join("index");
+    let lock = IndexLock::take(&index, draft.folder())?;
+    let next = next_index_in(draft.folder());
+    draft.copy_index(&next)?;
+    let update = repo.git("update-index").index(&next).args(["--add", "--replace", "-z", "--index-info"]);
+    update.input(index_info(draft.changes())).output()?;
+    // Exits with 1 if some file differs from the index, which is nobody's fault.
+    repo.git("update-index").index(&next).args(["-q", "--refresh"]).finish()?;
+    write_journal(repo, draft, commit)?;
+    let subject = message.lines().next().unwrap_or_default();
+    let kind = if draft.head().at().is_some() { "commit" } else { "commit (initial)" };
+    if let Err(error) = move_branch(repo, draft.head(), commit, &format!("{kind}: {subject}")) {
+        return if repo.head()? == *draft.head() { Err(error.into()) } else { Ok(Advance::Moved) };
+    }
+    fs::rename(&next, &index).map_err(CommitError::io(&index))?;
+    drop(lock);
+    Ok(Advance::Done)
+}
+
+fn write_journal(repo: &Repo, draft: &Draft, commit: &Oid) -> Result<(), CommitError> {
+    let journal = Journal {
+        root: RepoPath::from_bytes(repo.root().as_os_str().as_encoded_bytes()).to_text(),
+        reference: draft.branch().unwrap_or("HEAD").to_owned(),
+        commit: commit.clone(),
+    };
+    let path = journal_in(draft.folder());
+    let beside = path.with_extension("new");
+    let text = serde_json::to_vec(&journal).expect("text becomes JSON");
+    let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path));
+    written.map_err(CommitError::io(path))
+}
+
+/// Moves the branch to `commit` if it is still at `head`, with a word for the reflog.
+///
+/// In two steps, so that git gives up when this process is killed before it has said the last word: a ref that moves
+/// after its mover is gone could not be told from one that never will.
+pub(super) fn move_branch(repo: &Repo, head: &Head, commit: &Oid, word: &str) -> Result<(), GitError> {
+    let old = head.at().map_or_else(|| "0".repeat(commit.as_str().len()), ToString::to_string);
+    let (option, name) = match head {
+        Head::Branch { name, .. } => ("", name.as_str()),
+        Head::Detached { .. } => ("option no-deref\0", "HEAD"),
+    };
+    let call = repo.plain_git("update-ref").args(["-m", word, "--stdin", "-z"]);
+    call.dialogue(&[
+        ("start\0".to_owned(), "start: ok"),
+        (format!("{option}update {name}\0{commit}\0{old}\0prepare\0"), "prepare: ok"),
+        ("commit\0".to_owned(), "commit: ok"),
+    ])
+}
+
+/// The branch has moved: goes on from where it is now, unless the same files were changed.
+pub(super) fn follow(repo: &Repo, draft: &mut Draft) -> Result<(), CommitError> {
+    let now = repo.head()?;
+    let same_branch = match (draft.head(), &now) {
+        (Head::Branch { name: before, .. }, Head::Branch { name: after, .. }) => before == after,
+        (Head::Detached { .. }, Head::Detached { .. }) => true,
+        _ => false,
+    };
+    let Some(by) = now.at().filter(|_| same_branch) else { return Err(CommitError::Switched) };
+    let before = match draft.head().at() {
+        Some(commit) => commit.clone(),
+        None => repo.empty_tree()?,
+    };
+    let theirs = repo.changes_between(&before, by)?;
+    let collision = draft
+        .concerned()
+        .into_iter()
+        .find(|mine| theirs.iter().any(|theirs| mine.is_within(&theirs.path) || theirs.path.is_within(mine)));
+    match collision {
+        Some(path) => Err(CommitError::Overtaken { path: path.clone(), by: by.clone() }),
+        None => draft.move_to(now),
+    }
+}
+
+/// Git's index lock, held.
+pub(super) struct IndexLock {
+    path: PathBuf,
+}
+
+impl IndexLock {
+    pub(super) fn take(index: &Path, folder: &Path) -> Result<Self, CommitError> {
+        let path = index.with_extension("lock");
+        let deadline = Instant::now() + PATIENCE;
+        let mark = mark(folder);
+        // The mark is complete before the lock has its name, so a lock of ours is never taken for a foreign one.
+        let marked = folder.join("lock-mark");
+        let write = || {
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&marked)?
+                .write_all(mark.as_bytes())
+        };
+        write().map_err(CommitError::io(&marked))?;
+        loop {
+            match fs::hard_link(&marked, &path) {
+                Ok(()) => return Ok(Self { path }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    if Instant::now() >= deadline {
+                        return Err(CommitError::IndexBusy { path, seconds: PATIENCE.as_secs() });
+                    }
+                    thread::sleep(Duration::from_millis(fastrand::u64(2..12)));
+                }
+                Err(error) => return Err(CommitError::io(path)(error)),
+            }
+        }
+    }
+}
+
+impl Drop for IndexLock {
+    fn drop(&mut self) {
+        // If it cannot be removed, the mark in it tells the next sweep whose it is.
+        fs::remove_file(&self.path).ok();
+    }
+}
+
+impl crate::call::Call {
+    /// Says one thing after the other, each after the answer to the one before.
+    fn dialogue(mut self, lines: &[(String, &str)]) -> Result<(), GitError> {
+        let mut child = self.spawn(Stdio::piped())?;
+        let mut stdin = child.stdin.take();
+        let mut answers = child.stdout.take().map(BufReader::new);
+        for (said, expected) in lines {
+            let is_said = stdin
+                .as_mut()
+                .is_some_and(|stdin| stdin.write_all(said.as_bytes()).and_then(|()| stdin.flush()).is_ok());
+            let mut answer = String::new();
+            let is_read = answers.as_mut().is_some_and(|answers| answers.read_line(&mut answer).is_ok());
+            if !is_said || !is_read || answer.trim_end() != *expected {
+                break;
+            }
+        }
+        drop(stdin);
+        self.wait(child)
+    }
+}

@@ -1,0 +1,218 @@
+//! The content of files as git would store it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::call::nul_parts;
+use crate::inner::Inner;
+use crate::path::quoted;
+use crate::{GitError, Oid, Repo, RepoPath, TreeEntry};
+
+/// Longest list of paths on one command line.
+const MAX_ARGS: usize = 64 * 1024;
+
+/// What a path holds. Two contents are the same only if both are known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A file or link, as the blob git makes of it; a clean submodule, as its commit.
+    Object(Oid),
+    /// There is no such file.
+    Absent,
+    /// It cannot be read, or is something git has no name for. Equal to nothing that can be committed.
+    Unknown,
+}
+
+/// How [`Content::Unknown`] is written.
+const UNKNOWN: &str = "unknown";
+
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Object(oid) => oid.serialize(serializer),
+            Self::Absent => serializer.serialize_none(),
+            Self::Unknown => serializer.serialize_str(UNKNOWN),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        match text.as_deref() {
+            None => Ok(Self::Absent),
+            Some(UNKNOWN) => Ok(Self::Unknown),
+            Some(oid) => Oid::parse(oid)
+                .map(Self::Object)
+                .ok_or_else(|| D::Error::custom(format!("`{oid}` is not an object name"))),
+        }
+    }
+}
+
+/// What stands at a path, before its content is known.
+enum Found {
+    Absent,
+    File,
+    Link(PathBuf),
+    Folder,
+    Other,
+}
+
+impl Repo {
+    /// What the checkout holds at each of `paths` right now, filters applied. One git process for all plain files.
+    pub fn contents<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a RepoPath>,
+    ) -> Result<BTreeMap<RepoPath, Content>, GitError> {
+        let mut contents = BTreeMap::new();
+        let mut files = Vec::new();
+        let mut folders = HashMap::new();
+        for path in paths {
+            let content = match self.look_at(path, &mut folders) {
+                Found::File => {
+                    files.push(path);
+                    continue;
+                }
+                Found::Absent => Content::Absent,
+                Found::Link(target) => self.link_content(&target)?,
+                Found::Folder => self.submodule_content(path),
+                Found::Other => Content::Unknown,
+            };
+            contents.insert(path.clone(), content);
+        }
+        contents.extend(self.file_contents(&files)?);
+        Ok(contents)
+    }
+
+    /// The objects that `tree` (a tree, or a commit) holds at each of `paths`; those it does not hold are left out.
+    pub fn entries_in<'a>(
+        &self,
+        tree: &Oid,
+        paths: impl IntoIterator<Item = &'a RepoPath>,
+    ) -> Result<BTreeMap<RepoPath, Oid>, GitError> {
+        Ok(self.tree_entries(tree, paths)?.into_iter().map(|(path, entry)| (path, entry.oid)).collect())
+    }
+
+    /// The same with their modes.
+    pub fn tree_entries<'a>(
+        &self,
+        tree: &Oid,
+        paths: impl IntoIterator<Item = &'a RepoPath>,
+    ) -> Result<BTreeMap<RepoPath, TreeEntry>, GitError> {
+        let mut found = BTreeMap::new();
+        let mut paths = paths.into_iter().peekable();
+        while paths.peek().is_some() {
+            let mut call = self.git("ls-tree").args(["-z", "--full-tree"]).arg(tree).arg("--");
+            let mut length = 0;
+            while let Some(path) = paths.next_if(|_| length < MAX_ARGS) {
+                length += path.as_bytes().len() + 1;
+                call = call.arg(path.as_path());
+            }
+            for line in nul_parts(&call.output()?) {
+                let (path, entry) = tree_line(line).ok_or_else(|| GitError::answer("ls-tree", line))?;
+                found.insert(path, entry);
+            }
+        }
+        Ok(found)
+    }
+
+    fn look_at(&self, path: &RepoPath, folders: &mut HashMap<PathBuf, bool>) -> Found {
+        let place = path.within(self.root());
+        if path.as_path().parent().is_some_and(|parent| self.is_behind_link(parent, folders)) {
+            return Found::Absent;
+        }
+        let Ok(meta) = fs::symlink_metadata(&place) else { return Found::Absent };
+        let kind = meta.file_type();
+        if kind.is_file() {
+            Found::File
+        } else if kind.is_symlink() {
+            fs::read_link(&place).map_or(Found::Absent, Found::Link)
+        } else if kind.is_dir() {
+            Found::Folder
+        } else {
+            Found::Other
+        }
+    }
+
+    /// Git does not look through a link: what seems to lie behind one is not there.
+    fn is_behind_link(&self, folder: &Path, known: &mut HashMap<PathBuf, bool>) -> bool {
+        if folder.as_os_str().is_empty() {
+            return false;
+        }
+        if let Some(known) = known.get(folder) {
+            return *known;
+        }
+        let is_link = fs::symlink_metadata(self.root().join(folder)).is_ok_and(|meta| meta.is_symlink());
+        let is_behind = is_link || folder.parent().is_some_and(|parent| self.is_behind_link(parent, known));
+        known.insert(folder.to_owned(), is_behind);
+        is_behind
+    }
+
+    fn link_content(&self, target: &Path) -> Result<Content, GitError> {
+        let text = target.as_os_str().as_bytes();
+        let oid = self.git("hash-object").args(["--stdin", "--no-filters"]).input(text).line()?;
+        Ok(Oid::parse(&oid).map_or(Content::Unknown, Content::Object))
+    }
+
+    /// A submodule with changes of its own is nothing that a commit could name.
+    fn submodule_content(&self, path: &RepoPath) -> Content {
+        let folder = path.within(self.root());
+        if fs::symlink_metadata(folder.join(".git")).is_err() {
+            return Content::Absent;
+        }
+        match Inner::at(&folder) {
+            Some(inner) if inner.is_clean(self) => Content::Object(inner.head),
+            _ => Content::Unknown,
+        }
+    }
+
+    fn file_contents(&self, files: &[&RepoPath]) -> Result<BTreeMap<RepoPath, Content>, GitError> {
+        if files.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        match self.hash(files) {
+            Ok(oids) => {
+                let contents = oids.into_iter().map(Content::Object);
+                Ok(files.iter().map(|path| (*path).clone()).zip(contents).collect())
+            }
+            // Somebody removed a file meanwhile, or one cannot be read: find out which.
+            Err(GitError::Failed { .. }) => {
+                Ok(files.iter().map(|path| ((*path).clone(), self.single_content(path))).collect())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn single_content(&self, path: &RepoPath) -> Content {
+        match self.hash(&[path]).map(|mut oids| oids.pop()) {
+            Ok(Some(oid)) => Content::Object(oid),
+            _ if fs::symlink_metadata(path.within(self.root())).is_err() => Content::Absent,
+            _ => Content::Unknown,
+        }
+    }
+
+    fn hash(&self, files: &[&RepoPath]) -> Result<Vec<Oid>, GitError> {
+        let mut input = String::new();
+        for path in files {
+            input.push_str(&quoted(path.as_bytes()));
+            input.push('\n');
+        }
+        let output = self.git("hash-object").arg("--stdin-paths").input(input).output()?;
+        let lines = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let oids: Option<Vec<Oid>> = lines.map(Oid::from_bytes).collect();
+        oids.filter(|oids| oids.len() == files.len()).ok_or_else(|| GitError::answer("hash-object", &output))
+    }
+}
+
+/// `mode type oid<TAB>path`
+fn tree_line(line: &[u8]) -> Option<(RepoPath, TreeEntry)> {
+    let tab = line.iter().position(|byte| *byte == b'\t')?;
+    let mut fields = line[..tab].split(|byte| *byte == b' ');
+    let mode = String::from_utf8(fields.next()?.to_vec()).ok()?;
+    let oid = Oid::from_bytes(fields.nth(1)?)?;
+    Some((RepoPath::from_bytes(&line[tab + 1..]), TreeEntry { mode, oid }))
+}

@@ -1,0 +1,37 @@
+//! Everything of mala that speaks git.
+//!
+//! [`Repo`] asks and changes a repository through the git program: never through a shell, never with an environment that the
+//! caller could bend, and without believing replace refs, grafts or settings that hide changes. On top of it: commits of
+//! exactly one agent's files through a private index ([`commit`]), a checkout of its own for a test run ([`snapshot`]), and
+//! an agent's uncommitted work saved to a ref and taken out of the checkout ([`salvage`]).
+//!
+//! Who owns a file is asked of the lock store through the port [`Ownership`]. Nothing here opens the store, prints or reads
+//! settings.
+
+mod call;
+pub mod commit;
+mod content;
+mod history;
+mod inner;
+mod owned_directory;
+mod ownership;
+mod path;
+mod program;
+mod repo;
+mod retry;
+pub mod salvage;
+pub mod snapshot;
+mod status;
+mod unfit;
+
+pub use call::GitError;
+pub use content::Content;
+pub use history::{Commit, FileChange, TreeEntry};
+pub use owned_directory::left_behind;
+pub use ownership::{Holder, Ownership, OwnershipError, Standing, standing};
+pub use path::RepoPath;
+pub use program::{command, program, settings_from};
+pub use repo::{Head, Oid, Repo};
+pub use retry::Git;
+pub use status::{Change, Entry, Kind, State, Status};
+pub use unfit::Unfit;

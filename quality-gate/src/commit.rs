@@ -1,0 +1,57 @@
+//! Commits that name their evidence: what the agent ran, with success, on exactly what is about to be committed.
+//!
+//! The records are named in the message for whoever reads it. The gate does not believe a message and looks for itself.
+
+use std::ops::ControlFlow;
+
+use mala_core::{AgentId, EvidenceId};
+use mala_git::commit::{CommitError, Committed as Landed, HookRunner, Request, StagedTree};
+use mala_git::{Ownership, Repo};
+
+use crate::evidence::{Evidence, EvidenceLog, Of};
+use crate::rules::{Committed, Fit, Foreign, GateError, Subject};
+
+/// Commits an agent's own files. `foreign` says whether records that saw others' changes are about this commit.
+pub fn commit(
+    repo: &Repo,
+    ownership: &dyn Ownership,
+    hooks: &dyn HookRunner,
+    request: &Request,
+    foreign: Foreign,
+) -> Result<Landed, CommitError> {
+    let find_evidence = |staged: &StagedTree<'_>| {
+        let StagedTree { repo, tree, base, changes } = *staged;
+        let subject = Subject { repo, ownership, commit: None, tree, base, changes, claimed_at: None };
+        // A log that cannot be read proves nothing; that is the gate's to say.
+        evidence_for(&request.who.agent, subject, foreign).unwrap_or_default()
+    };
+    mala_git::commit::commit(repo, ownership, hooks, &find_evidence, request)
+}
+
+/// How many of the agent's last records are looked at.
+const LOOK_BACK: usize = 200;
+
+/// The newest fitting record of each command, if that has passed, oldest first.
+fn evidence_for(
+    agent: &AgentId,
+    subject: Subject<'_>,
+    foreign: Foreign,
+) -> Result<Vec<EvidenceId>, GateError> {
+    let log = EvidenceLog::of(subject.repo.scope());
+    let mut committed = Committed::new(subject);
+    let mut seen = 0;
+    let mut found: Vec<Evidence> = Vec::new();
+    log.sift(Of::Agent(agent), |sighting| {
+        let is_known = found.iter().any(|known| known.argv == sighting.head.argv);
+        if !is_known && committed.can_fit(sighting)? {
+            let evidence = sighting.evidence()?;
+            if matches!(committed.compare(&evidence, foreign)?, Fit::Fits { .. }) {
+                found.push(evidence);
+            }
+        }
+        seen += 1;
+        Ok::<_, GateError>(if seen == LOOK_BACK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    let passed = found.into_iter().rev().filter(Evidence::has_passed);
+    Ok(passed.map(|evidence| evidence.id).collect())
+}
