@@ -1,27 +1,24 @@
 //! Where a command runs, and as whom.
 
-use std::env;
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::fs;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fs, io, thread};
 
 use clap::ArgGroup;
-use mala_config::{Loaded, Override, Settings, Sources, user_file};
+use mala_config::{ConfigError, Loaded, Override, Settings, Sources, user_file};
 use mala_core::claim::Reading;
 use mala_core::file::{read_at_most, read_small};
 use mala_core::{AgentId, IssueId, Mode, Owner, Scope, Want};
 use mala_logs::telemetry::spans::Span;
+use mala_session::{Supervised, session_name, sessions_above};
 use mala_store::process::{self, Process};
-use mala_store::{Party, Session, Store, StoreError, Which};
+use mala_store::{Party, Store, StoreError, Which};
 use nix::poll::PollFlags;
 
-use crate::enforce::StoreGuard;
 use crate::error::CliError;
 use crate::mcp::{Lent, Pool};
 use crate::ui::{Ui, plain, poll_now};
@@ -61,16 +58,6 @@ pub(crate) struct Call {
     pub(crate) leash: OwnedFd,
     /// Where the calls before it have left their stores.
     pub(crate) stores: Arc<Pool>,
-}
-
-/// A command that a process of an agent's tree has its supervisor run.
-#[derive(Debug)]
-pub(crate) struct Supervised {
-    pub(crate) party: Party,
-    /// Tells when the process that asked has ended, or does not want an answer any more.
-    pub(crate) asker: OwnedFd,
-    pub(crate) pid: u32,
-    pub(crate) guard: Arc<StoreGuard>,
 }
 
 impl Context {
@@ -218,14 +205,14 @@ impl Context {
         &self,
         scope: Option<&Scope>,
         overrides: Vec<Override>,
-    ) -> Result<Loaded, CliError> {
+    ) -> Result<Loaded, ConfigError> {
         let sources = Sources {
             user_file: own_file(),
             repo_file: scope.map(Scope::settings_file),
             env: env::vars_os().collect(),
             overrides,
         };
-        Ok(Settings::load(&sources)?)
+        Settings::load(&sources)
     }
 
     /// What the typed paths mean.
@@ -233,11 +220,6 @@ impl Context {
         let reading = if paths.literal { Reading::Literal } else { Reading::Guess };
         paths.paths.iter().map(|path| Ok(scope.want(&self.cwd, path, mode, reading)?)).collect()
     }
-}
-
-/// The sessions of the nearest process above that has any, the one that was last heard of first.
-pub(crate) fn sessions_above(store: &mut Store) -> Result<Vec<Session>, CliError> {
-    Ok(store.sessions_among(&above())?)
 }
 
 /// Files and patterns, as typed.
@@ -322,17 +304,6 @@ impl Caller {
 /// The user's own settings.
 fn own_file() -> Option<PathBuf> {
     user_file(env::var_os("XDG_CONFIG_HOME").as_deref(), env::var_os("HOME").as_deref())
-}
-
-/// The processes above this one, nearest first.
-pub(crate) fn above() -> Vec<Owner> {
-    let me = Process::find(std::process::id());
-    me.iter().flat_map(Process::ancestors).map(|process| process.owner()).collect()
-}
-
-/// What a session is called that nobody named, e.g. `claude-4242`.
-pub(crate) fn session_name(session: &Process) -> Result<AgentId, CliError> {
-    Ok(AgentId::new(format!("{}-{}", session.name, session.pid))?)
 }
 
 pub(crate) fn open(scope: &Scope) -> Result<Store, CliError> {

@@ -14,12 +14,15 @@ use mala_core::key::KeyError;
 use mala_core::pattern::PatternError;
 use mala_core::scope::ScopeError;
 use mala_core::shell::word;
+use mala_gate::JudgeError;
+use mala_gate::evidence::EvidenceError;
 use mala_gate::hooks::HooksError;
-use mala_gate::rules::GateError;
+use mala_gate::rules::{GateError, RulesError};
 use mala_git::commit::CommitError;
 use mala_git::{GitError, OwnershipError};
 use mala_logs::chain::ChainError;
 use mala_sandbox::SandboxError;
+use mala_session::{Handover, SessionError};
 use mala_store::{AskError, IssueError, MessageError, StoreError};
 use miette::Diagnostic;
 use nix::unistd::{Uid, User};
@@ -241,6 +244,61 @@ impl From<CommitError> for CliError {
             is_nobody.then_some("say who it is: git config user.name NAME && git config user.email MAIL");
         let error = who.into_iter().fold(Self::new(kind, error), Self::hint);
         error.hint("nothing was committed; files and staged changes are as they were")
+    }
+}
+
+impl From<RulesError> for CliError {
+    fn from(error: RulesError) -> Self {
+        match error {
+            RulesError::Pattern(error) => error.into(),
+            RulesError::IssuePattern(error) => Self::usage(error),
+        }
+    }
+}
+
+impl From<JudgeError> for CliError {
+    fn from(error: JudgeError) -> Self {
+        match error {
+            JudgeError::NoCommit { .. } => Self::usage(error).hint("see which there are: git log --oneline"),
+            JudgeError::Rules(error) => error.into(),
+            JudgeError::Gate(error) => error.into(),
+            JudgeError::Git(error) | JudgeError::Evidence(EvidenceError::Git(error)) => error.into(),
+            JudgeError::Store(error) => error.into(),
+            JudgeError::Ownership(error) | JudgeError::Evidence(EvidenceError::Ownership(error)) => {
+                error.into()
+            }
+            JudgeError::Evidence(error) => Self::failed(error),
+        }
+    }
+}
+
+impl From<SessionError> for CliError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::StillOpen { attempt, .. } => Self::refused(error).hint(match attempt {
+                Handover::Release => "let the program finish or end it, then release again",
+                Handover::Acquire => "let the program finish or end it, then ask again",
+            }),
+            SessionError::ChangeUnderWay => Self::refused(error).hint("release again in a moment"),
+            SessionError::JudgePanicked => Self::refused(error),
+            SessionError::NoClient => Self::failed(error).hint("start it with `mala exec`"),
+            SessionError::Unreachable(_) => {
+                Self::failed(error).hint("the agent was started by `mala exec`; start it again")
+            }
+            SessionError::Store(error) => error.into(),
+            SessionError::Git(error) => error.into(),
+            SessionError::Judge(error) => error.into(),
+            SessionError::Ownership(error) => error.into(),
+            SessionError::Config(error) => error.into(),
+            SessionError::Scope(error) => error.into(),
+            SessionError::Target(error) => error.into(),
+            SessionError::Name(error) => error.into(),
+            SessionError::Io(error) => error.into(),
+            SessionError::Intent(error) => Self::failed(error),
+            SessionError::Salvage(error) => Self::failed(error),
+            SessionError::Json(error) => Self::failed(error),
+            SessionError::NoAnswer => Self::failed(error),
+        }
     }
 }
 

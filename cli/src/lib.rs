@@ -4,20 +4,13 @@
 //! results into text or JSON; they contain no rules of their own.
 
 mod background;
-mod claim;
 mod commands;
 mod context;
-#[cfg_attr(not(target_os = "linux"), path = "desk_elsewhere.rs")]
-mod desk;
-mod enforce;
 mod error;
-mod hook;
 mod json;
 mod later;
 mod leash;
 mod mcp;
-mod ownership;
-mod refusal;
 mod run;
 mod state_folders;
 mod typed;
@@ -25,13 +18,15 @@ mod ui;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
+use mala_logs::telemetry;
+use mala_session::supervisor_socket::{self, CommandRequest};
 
 use commands::Command;
 use context::{Behalf, Context};
 use error::{CliError, Code};
-use mala_logs::telemetry;
 use ui::Ui;
 
 /// Runs several coding agents in one git checkout and keeps them from hurting each other.
@@ -74,9 +69,9 @@ pub fn main() -> ExitCode {
     // Clients go on if their hook fails in any way but this one.
     let failure = if matches!(cli.command, Command::Hook(_)) { Some(commands::hook::DENIED) } else { None };
     let json = cli.global.json;
-    let code = match desk::supervisor_of(&cli.command) {
+    let code = match supervisor_socket::supervisor().filter(|_| cli.command.needs_store()) {
         // Inside an agent's process tree the supervisor acts: nothing in there may touch the store.
-        Some(supervisor) => desk::ask(&supervisor),
+        Some(supervisor) => supervisor_socket::ask(&supervisor).map(Code).map_err(CliError::from),
         None => std::env::current_dir().map_err(CliError::from).map(|here| cli.run_traced(here)),
     };
     let code = code.unwrap_or_else(|error| {
@@ -114,6 +109,19 @@ impl Cli {
                 error.exit_code()
             }
         }
+    }
+}
+
+/// Runs a command for a process of an agent's tree. Nothing but the store is served: other commands would run out here with
+/// rights that the tree does not have.
+fn run_for_tree(request: CommandRequest) -> u8 {
+    let CommandRequest { here, args, streams, supervised } = request;
+    match Cli::try_parse_from(args) {
+        Ok(cli) if cli.command.needs_store() => {
+            let streams = Arc::new(streams);
+            cli.run(here, |json| Ui::for_client(json, streams), Behalf::Tree(supervised)).0
+        }
+        Ok(_) | Err(_) => error::USAGE,
     }
 }
 

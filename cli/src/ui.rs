@@ -1,6 +1,5 @@
 //! Showing things: answers on stdout, everything else on stderr, colour only on a terminal.
 
-use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,6 +10,7 @@ use anstream::adapter::StripBytes;
 use anstyle::{AnsiColor, Style};
 use mala_agents::mcp::Remarks;
 use mala_config::{ConfigError, Problem};
+use mala_session::supervisor_socket::ClientStreams;
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,6 +19,8 @@ use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
 use crate::error::CliError;
+
+pub(crate) use mala_core::text::{plain, short, span};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -45,14 +47,6 @@ enum Streams {
     Client(Arc<ClientStreams>),
     /// Into memory, for a caller inside this process.
     Kept(Arc<KeptStreams>),
-}
-
-/// Another process's standard streams.
-#[derive(Debug)]
-pub(crate) struct ClientStreams {
-    pub(crate) input: File,
-    pub(crate) out: File,
-    pub(crate) err: File,
 }
 
 /// What a command reads and says when it is run from inside this process.
@@ -293,38 +287,6 @@ fn rendered(diagnostic: &dyn Diagnostic) -> String {
     done.map_or_else(|_| diagnostic.to_string(), |()| text)
 }
 
-/// Text from outside, safe to print: control characters are escaped, so it stays on its line.
-pub(crate) fn plain(text: impl Display) -> String {
-    let text = text.to_string();
-    if !text.contains(char::is_control) {
-        return text;
-    }
-    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(escape).collect()
-}
-
-/// Text that is not longer than so many characters: what does not fit is left out and marked.
-pub(crate) fn short(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
-/// A span of time as a person says it: `40s`, `3m`, `2h 5m`, `4d 1h`.
-pub(crate) fn span(span: Duration) -> String {
-    let seconds = span.saturating_add(Duration::from_millis(500)).as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds}s"),
-        (0, 0, minutes) => format!("{minutes}m"),
-        (0, hours, 0) => format!("{hours}h"),
-        (0, hours, minutes) => format!("{hours}h {minutes}m"),
-        (days, 0, _) => format!("{days}d"),
-        (days, hours, _) => format!("{days}d {hours}h"),
-    }
-}
-
 /// Writes rows in aligned columns under a heading, indented by two.
 pub(crate) fn table<const N: usize>(
     out: &mut dyn Write,
@@ -352,29 +314,6 @@ pub(crate) fn table<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans_are_short() {
-        let shown = |seconds| span(Duration::from_secs(seconds));
-        assert_eq!(shown(0), "0s");
-        assert_eq!(super::span(Duration::from_millis(1_799_990)), "30m", "rounded, not cut off");
-        assert_eq!(shown(59), "59s");
-        assert_eq!(shown(185), "3m");
-        assert_eq!(shown(7_500), "2h 5m");
-        assert_eq!(shown(349_200), "4d 1h");
-    }
-
-    #[test]
-    fn hostile_text_stays_on_its_line() {
-        assert_eq!(plain("a\nb\u{1b}[31m"), "a\\nb\\u{1b}[31m");
-        assert_eq!(plain("ünï 🦀"), "ünï 🦀");
-    }
-
-    #[test]
-    fn long_text_is_cut_between_characters() {
-        assert_eq!(short("日本語", 3), "日本語");
-        assert_eq!(short("日本語", 2), "日本...");
-    }
 
     #[test]
     fn columns_line_up_by_display_width() {

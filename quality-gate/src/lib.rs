@@ -5,18 +5,24 @@
 //!
 //! The crate never opens the store, never prints and never reads settings: `cli` brings all three.
 
+pub mod claim;
 mod commit;
 pub mod evidence;
 pub mod hooks;
+pub mod judge;
 pub mod rerun;
 pub mod rules;
 pub mod runner;
+mod store_ownership;
 pub mod transcript;
 pub mod verdict;
 
 mod serial;
 
+pub use claim::Claim;
 pub use commit::commit;
 pub use evidence::{Evidence, EvidenceLog};
+pub use judge::{JudgeError, Judged, Question, verdict};
 pub use rules::{Candidate, GateError, Records, Rules, check};
+pub use store_ownership::StoreOwnership;
 pub use verdict::{Check, Verdict};

@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io, mem};
 
-use mala_core::{CommandPattern, Owner, Timestamp};
+use mala_core::{CheckName, CommandPattern, Owner, Timestamp};
+use mala_git::snapshot::{Carried, Snapshot, SnapshotError};
+use mala_git::{GitError, Oid, Repo};
 use mala_logs::chain::{ChainError, ChainReader, ChainWriter, Order, verify};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -14,8 +16,6 @@ use thiserror::Error;
 use crate::runner::{Keeper, RunError, Task, Tee, run};
 use crate::serial;
 use crate::verdict::{Check, Verdict};
-use mala_git::snapshot::{Carried, Snapshot, SnapshotError};
-use mala_git::{GitError, Oid, Repo};
 
 #[derive(Debug, Error)]
 pub enum RerunError {
@@ -79,7 +79,7 @@ impl Rerun {
             let command = &result.command;
             if result.has_passed() {
                 return Check::pass(
-                    "command",
+                    CheckName::Command,
                     format!("`{command}` passed in a clean snapshot of the commit{when}"),
                 );
             }
@@ -89,7 +89,7 @@ impl Rerun {
             };
             let log = &result.output_log;
             Check::fail(
-                "command",
+                CheckName::Command,
                 format!("`{command}` failed in a clean snapshot of the commit ({ending}): see `{log}`"),
             )
         };
@@ -101,8 +101,7 @@ impl Verdict {
     /// The verdict with the commands judged by a rerun instead of by evidence.
     #[must_use]
     pub fn with_rerun(mut self, rerun: &Rerun) -> Self {
-        let is_about_runs =
-            |check: &Check| matches!(check.name, "command" | "foreign-edits" | "evidence-log");
+        let is_about_runs = |check: &Check| check.name.is_about_runs();
         let mut checks = mem::take(&mut self.checks);
         let at = checks.iter().position(is_about_runs).unwrap_or(checks.len());
         checks.retain(|check| !is_about_runs(check));

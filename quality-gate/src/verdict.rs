@@ -1,10 +1,8 @@
 //! What the gate says: one line per check.
 
-use mala_core::IssueId;
-use serde::Serialize;
-
-use mala_core::EvidenceId;
+use mala_core::{CheckName, EvidenceId, IssueId};
 use mala_git::Oid;
+use serde::Serialize;
 
 /// The answer to "is this accepted?".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,9 +23,7 @@ pub enum Answer {
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// Stable: `issue-id`, `newer-than-claim`, `on-a-branch`, `files-owned`, `evidence-log`, `command`, `foreign-edits`,
-    /// `clean-status`, `outcome`.
-    pub name: &'static str,
+    pub name: CheckName,
     pub status: Status,
     /// What was found and, if it failed, what to do about it.
     pub detail: String,
@@ -64,15 +60,15 @@ impl Verdict {
 }
 
 impl Check {
-    pub(crate) fn pass(name: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn pass(name: CheckName, detail: impl Into<String>) -> Self {
         Self { name, status: Status::Pass, detail: detail.into(), evidence: Vec::new() }
     }
 
-    pub(crate) fn fail(name: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn fail(name: CheckName, detail: impl Into<String>) -> Self {
         Self { name, status: Status::Fail, detail: detail.into(), evidence: Vec::new() }
     }
 
-    pub(crate) fn skipped(name: &'static str, detail: impl Into<String>) -> Self {
+    pub(crate) fn skipped(name: CheckName, detail: impl Into<String>) -> Self {
         Self { name, status: Status::Skipped, detail: detail.into(), evidence: Vec::new() }
     }
 

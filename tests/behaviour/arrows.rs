@@ -16,8 +16,21 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mala-logs", &["mala-core"]),
     ("mala-agents", &["mala-core"]),
     ("mala-git", &["mala-core"]),
-    ("mala-gate", &["mala-core", "mala-git", "mala-logs"]),
-    ("mala-engine", &["mala-core", "mala-config", "mala-agents", "mala-gate", "mala-git", "mala-issues"]),
+    ("mala-gate", &["mala-config", "mala-core", "mala-git", "mala-logs", "mala-store"]),
+    (
+        "mala-session",
+        &[
+            "mala-agents",
+            "mala-config",
+            "mala-core",
+            "mala-gate",
+            "mala-git",
+            "mala-logs",
+            "mala-sandbox",
+            "mala-store",
+        ],
+    ),
+    ("mala-engine", &["mala-agents", "mala-config", "mala-core", "mala-gate", "mala-git", "mala-issues"]),
     ("mala", &["*"]),
     ("mala-tests", &["*"]),
 ];

@@ -8,14 +8,13 @@ use mala_core::issue::Run;
 use mala_gate::evidence::{EvidenceError, retention};
 use mala_git::{Repo, commit, snapshot};
 use mala_logs::chain::ChainError;
+use mala_session::{git_guard, jail, supervisor_socket};
 use mala_store::Extent;
 use mala_store::process::ProcessTable;
 use serde_json::json;
 
 use super::status::{leftover_lines, leftovers_json};
 use crate::context::{Context, open};
-use crate::desk;
-use crate::enforce::{self, gits};
 use crate::error::{CliError, Code};
 use crate::ui::plain;
 
@@ -62,7 +61,7 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
         foreign.iter().try_for_each(|run| store.end_run(&run.id, &json!({ "by": "mala clean --force" })))?;
     }
     let remains = remains(&scope)?;
-    let git_locks = if args.dry_run { gits::locks::left(&scope) } else { bury(&scope)? };
+    let git_locks = if args.dry_run { git_guard::lock_files::left(&scope) } else { bury(&scope)? };
     let (ended, kept) = if args.force { (foreign, Vec::new()) } else { (Vec::new(), foreign) };
     let mut all = leftovers_json(&leftovers);
     all.extend(ended.iter().map(|run| json!({ "kind": "run", "id": run.id, "cause": FOREIGN })));
@@ -97,16 +96,16 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
 /// What killed processes have left on the disk: drafts of commits, snapshots of tests, spare folders and sockets of supervisors.
 fn remains(scope: &Scope) -> Result<Vec<PathBuf>, CliError> {
     let mut found = mala_git::left_behind(&Repo::new(scope.clone()), &ProcessTable)?;
-    found.extend(mala_sandbox::left_spares(&enforce::spares(scope))?);
-    found.extend(desk::left(&desks(scope)));
+    found.extend(mala_sandbox::left_spares(&jail::spares(scope))?);
+    found.extend(supervisor_socket::left(&desks(scope)));
     Ok(found)
 }
 
 /// Removes all of that, and the locks of killed gits of agents, which it gives.
 fn bury(scope: &Scope) -> Result<Vec<PathBuf>, CliError> {
-    let git_locks = gits::locks::sweep(scope);
-    mala_sandbox::sweep_spares(&enforce::spares(scope)).map_err(CliError::failed)?;
-    for socket in desk::left(&desks(scope)) {
+    let git_locks = git_guard::lock_files::sweep(scope);
+    mala_sandbox::sweep_spares(&jail::spares(scope)).map_err(CliError::failed)?;
+    for socket in supervisor_socket::left(&desks(scope)) {
         match fs::remove_file(socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}

@@ -5,21 +5,21 @@ use std::path::Path;
 
 use clap::Args;
 use mala_core::{Actor, EvidenceId, IssueId, Key, Scope};
+use mala_gate::rules::Rules;
+use mala_gate::{StoreOwnership, claim};
 use mala_git::commit::{self, CommitError, GitHooks, Request, Selection};
 use mala_git::{Ownership, Repo, RepoPath};
+use mala_session::refusal::Reader;
+use mala_session::{FileHandedOn, SupervisorOwnership, supervisor_socket};
 use mala_store::process::{self, ProcessTable};
 use mala_store::{EventKind, Party};
 use serde_json::{Value, json};
 
-use super::gate;
-use super::lock::{self, hand_on::HandedOn};
+use super::lock;
 use super::whoami::Identity;
 use crate::context::{Caller, Context, open};
 use crate::error::{CliError, Code};
-use crate::ownership::{DeskOwnership, StoreOwnership};
-use crate::refusal::Reader;
 use crate::ui::plain;
-use crate::{claim, desk};
 
 /// Commit exactly one's own files
 ///
@@ -77,7 +77,7 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         message: message(args, context)?,
         owner: process::current(),
     };
-    let foreign = gate::rules(&context.settings(&scope, Vec::new())?)?.foreign;
+    let foreign = Rules::of(&context.settings(&scope, Vec::new())?)?.foreign;
     let made = mala_gate::commit(&repo, &*ownership, &GitHooks, &request, foreign)
         .map_err(|error| refused(error, &Reader::new(&scope, &context.here)))?;
     let handed = hand_on(args, context, &scope, made.files.iter().map(|path| repo.key(path)));
@@ -96,7 +96,7 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         if !made.evidence.is_empty() {
             writeln!(out, "tested as it is: {}", list(&made.evidence))?;
         }
-        handed.iter().try_for_each(|HandedOn { path, agent }| {
+        handed.iter().try_for_each(|FileHandedOn { path, agent }| {
             writeln!(out, "`{}` belongs to `{}` now, who asked for it", plain(path), plain(agent))
         })
     })?;
@@ -167,17 +167,17 @@ fn hand_on(
     context: &Context,
     scope: &Scope,
     keys: impl Iterator<Item = Key>,
-) -> Result<Vec<HandedOn>, CliError> {
+) -> Result<Vec<FileHandedOn>, CliError> {
     let keys: Vec<Key> = keys.collect();
-    let Some(socket) = desk::supervisor() else {
+    let Some(socket) = supervisor_socket::supervisor() else {
         let mut store = open(scope)?;
         let agent = args.caller.agent(context, &mut store)?;
         return lock::hand_on::hand_on(context, &mut store, &agent, &keys);
     };
     let words = ["mala", "lock", "hand-on", "--json", "--"].map(OsString::from);
     let keys = keys.iter().map(|key| OsStr::from_bytes(key.as_bytes()).to_owned());
-    let (code, answer) = desk::query(&socket, words.into_iter().chain(keys))?;
-    if code != Code::SUCCESS {
+    let (code, answer) = supervisor_socket::query(&socket, words.into_iter().chain(keys))?;
+    if Code(code) != Code::SUCCESS {
         return Err(CliError::failed("the supervisor of this agent could not hand them on"));
     }
     serde_json::from_slice(&answer).map_err(CliError::failed)
@@ -191,14 +191,14 @@ fn count(files: usize) -> String {
     if files == 1 { "1 file".to_owned() } else { format!("{files} files") }
 }
 
-/// Actor commits, and whom to ask what belongs to whom. Inside an agent's tree that is its supervisor.
+/// Who commits, and whom to ask what belongs to whom. Inside an agent's tree that is its supervisor.
 fn committer(
     args: &CommitArgs,
     context: &Context,
     scope: &Scope,
 ) -> Result<(Actor, Box<dyn Ownership>), CliError> {
-    let (mut who, ownership): (Actor, Box<dyn Ownership>) = match desk::supervisor() {
-        Some(socket) => (desk_identity(&socket)?, Box::new(DeskOwnership::new(socket))),
+    let (mut who, ownership): (Actor, Box<dyn Ownership>) = match supervisor_socket::supervisor() {
+        Some(socket) => (supervisor_identity(&socket)?, Box::new(SupervisorOwnership::new(socket))),
         None => {
             let mut store = open(scope)?;
             let Party { agent, issue, run, .. } = args.caller.party(context, &mut store, None, None)?;
@@ -210,9 +210,9 @@ fn committer(
     Ok((who, ownership))
 }
 
-pub(super) fn desk_identity(socket: &Path) -> Result<Actor, CliError> {
+pub(super) fn supervisor_identity(socket: &Path) -> Result<Actor, CliError> {
     let words = ["mala", "whoami", "--json"].map(OsString::from);
-    let (_, answer) = desk::query(socket, words.into_iter())?;
+    let (_, answer) = supervisor_socket::query(socket, words.into_iter())?;
     let identity: Identity = serde_json::from_slice(&answer).map_err(CliError::failed)?;
     Ok(identity.try_into()?)
 }

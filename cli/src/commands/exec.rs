@@ -1,6 +1,4 @@
-use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -9,27 +7,29 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use std::{env, fs};
 
 use clap::Args;
 use mala_config::{Settings, Unlocked};
 use mala_core::shell::word;
 use mala_core::{AgentId, IssueId, Owner, RunId, Scope};
+use mala_gate::claim;
 use mala_logs::telemetry::spans::{self, Span};
 use mala_sandbox::{Exit, Jail, SandboxError, Unsupported};
+use mala_session::background::{Background, Task};
+use mala_session::supervisor_socket::{self, SupervisorSocket};
+use mala_session::{
+    Ignored, IgnoredAhead, LostLock, RefusedWrite, StoreGuard, TurnRules, Turns, git_guard, jail,
+};
 use mala_store::process::{self, Process};
 use mala_store::{Party, Store, StoreError};
 use serde_json::json;
 
-use crate::background::{Background, Task};
-use crate::claim;
+use crate::background::start as start_background;
 use crate::context::{Context, open};
-use crate::desk::{self, Desk};
-use crate::enforce::{
-    self, Ignored, Looking, Lost, Refused, StoreGuard, TurnRules, Turns, gits, index_file, jail,
-};
 use crate::error::{CliError, Code, NotStarted, REFUSED};
-use crate::state_folders;
 use crate::ui::{RED, Ui, YELLOW, plain};
+use crate::{run_for_tree, state_folders};
 
 /// How often open files are compared with locks.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -106,7 +106,7 @@ struct Ended {
 fn supervise(args: &ExecArgs, context: &Context) -> Result<Ended, CliError> {
     let scope = context.scope()?;
     let mut settings = context.settings(&scope, Vec::new())?;
-    let kernel = enforce::kernel(&scope);
+    let kernel = jail::kernel(&scope);
     if kernel == Err(Unsupported::AlreadyInside) {
         let message = "`mala exec` does not nest: this process belongs to an agent's tree already, and is held to its locks";
         let hint = "run the command as it is; another agent is started outside of this one's tree";
@@ -120,9 +120,10 @@ fn supervise(args: &ExecArgs, context: &Context) -> Result<Ended, CliError> {
         context.ui.note("unprotected", YELLOW, &message);
     }
     #[cfg(target_os = "linux")]
-    enforce::freeze_git()?;
+    jail::freeze_git()?;
     let ignored = Arc::new(Ignored::in_checkout(&scope));
-    let looking = kernel.is_ok().then(|| Looking::start(&ignored, index_file(&scope))).transpose()?;
+    let looking =
+        kernel.is_ok().then(|| IgnoredAhead::start(&ignored, jail::index_file(&scope))).transpose()?;
     let owner =
         args.owner_pid.map(|pid| Process::find(pid).ok_or(StoreError::NoProcess { pid })).transpose()?;
     let party = Party {
@@ -146,13 +147,13 @@ fn supervise(args: &ExecArgs, context: &Context) -> Result<Ended, CliError> {
     let is_enforced = kernel.is_ok();
     let exit = match kernel {
         Ok(_) => {
-            let desk = Desk::open(&scope.state_dir().join("desk"), &party, &guard)?;
+            let desk = SupervisorSocket::open(&scope.state_dir().join("desk"), &party, &guard, run_for_tree)?;
             let _watch =
                 owner.as_ref().map(|_| OwnerWatch::start(&party.owner, Some(desk.socket()))).transpose()?;
-            let mut exempt = looking.map(Looking::end).unwrap_or_default();
+            let mut exempt = looking.map(IgnoredAhead::end).unwrap_or_default();
             exempt.retain(|folder| !guard.is_held_by_others(folder, true));
             let exempt = exempt.iter().map(|folder| scope.root().join(folder)).collect();
-            run_enforced(args, context, &jail(&scope, exempt), &desk, &guard)
+            run_enforced(args, context, &jail::jail(&scope, exempt), &desk, &guard)
         }
         Err(_) => {
             let _watch = owner.as_ref().map(|_| OwnerWatch::start(&party.owner, None)).transpose()?;
@@ -163,7 +164,7 @@ fn supervise(args: &ExecArgs, context: &Context) -> Result<Ended, CliError> {
     guard.turns().settle();
     guard.tree_ended();
     // The tree is dead, so what its git left is nobody's. Threads that end with the process may keep the guard until then.
-    guard.gits().end();
+    guard.git_guard().end();
     // If the command was not started, the agent keeps what it held before.
     Ok(Ended { party, guard, session, exit: exit?, is_enforced })
 }
@@ -204,16 +205,16 @@ fn beside(scope: &Scope, party: &Party, settings: &Settings, guard: &Arc<StoreGu
         Task::escalate(scope),
         Task::sweep(scope, settings),
     ];
-    Background::start(tasks, ui)
+    start_background(tasks, ui)
 }
 
 /// Says it loudly if the tree goes on writing to a file whose lock it has lost.
 fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
     let (guard, ui) = (guard.clone(), ui.clone());
     Task::new("compare open files with locks", LOOK_AGAIN, move || {
-        guard.gits().clear();
+        guard.git_guard().clear();
         guard.record_commits();
-        for Lost { key, writer, holder } in guard.lost()? {
+        for LostLock { key, writer, holder } in guard.lost()? {
             let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();
             let text = format!(
                 "`{}` is still open in {} (pid {}){now}: end it before it writes",
@@ -230,7 +231,7 @@ fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
 /// Keeps what is known about staged files small.
 fn sum_up(guard: &Arc<StoreGuard>) -> Task {
     let guard = guard.clone();
-    Task::new("sum up what was staged", LOOK_AGAIN, move || guard.gits().sum_up_staged())
+    Task::new("sum up what was staged", LOOK_AGAIN, move || Ok(guard.git_guard().sum_up_staged()?))
 }
 
 /// Watches the process that the agent works for until it is dropped. If that process ends, so does this one, and with it the
@@ -271,11 +272,11 @@ fn run_enforced(
     args: &ExecArgs,
     context: &Context,
     jail: &Jail,
-    desk: &Desk,
+    desk: &SupervisorSocket,
     guard: &Arc<StoreGuard>,
 ) -> Result<Exit, CliError> {
     let mut command = command(args, context);
-    command.env(desk::VARIABLE, desk.socket());
+    command.env(supervisor_socket::VARIABLE, desk.socket());
     mala_sandbox::run(jail, guard.clone(), command).map_err(|error| not_started(args, error))
 }
 
@@ -300,7 +301,7 @@ fn command(args: &ExecArgs, context: &Context) -> Command {
     let name = &args.command[0];
     let mut command = Command::new(find(name, &context.cwd).as_deref().unwrap_or(Path::new(name)));
     command.arg0(name).args(&args.command[1..]).current_dir(&context.cwd).env_remove("MALA_AGENT");
-    command.envs(gits::environment::variables(|name| env::var_os(name)));
+    command.envs(git_guard::environment::variables(|name| env::var_os(name)));
     if context.ui.json {
         // Standard output has room for one document.
         command.stdout(io::stderr());
@@ -342,7 +343,8 @@ fn report(
     }
     if !refused.is_empty() {
         let times = besides + refused.iter().map(|(_, times)| times).sum::<u64>();
-        let show = |(Refused { program, what }, _): &(Refused, u64)| format!("`{what}` ({program})");
+        let show =
+            |(RefusedWrite { program, what }, _): &(RefusedWrite, u64)| format!("`{what}` ({program})");
         let shown: Vec<String> = refused.iter().take(10).map(show).collect();
         let text = format!(
             "refused {times}: {}; see mala logs list --agent {}",

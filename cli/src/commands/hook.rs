@@ -6,11 +6,13 @@ use clap::Args;
 use mala_agents::answer::{render, render_failure};
 use mala_agents::hook::{MAX_PAYLOAD_BYTES, parse};
 use mala_agents::{Client, HookCall, Rendered};
+use mala_core::{Scope, Target};
+use mala_session::hook::{self, HookContext};
 use serde::de::IgnoredAny;
 
 use crate::context::Context;
 use crate::error::{CliError, Code};
-use crate::hook;
+use crate::ui::plain;
 
 /// The exit code that every client understands as a no.
 pub(crate) const DENIED: Code = Code(2);
@@ -44,7 +46,13 @@ fn answer(client: Client, context: &Context) -> Rendered {
     let mut call = None;
     let said = unless_it_panics(|| {
         let call = call.insert(parsed(client, &read(context)?)?);
-        Ok(render(call, &hook::answer(call, context)?))
+        let load_settings = |scope: &Scope| Ok(context.load_settings(Some(scope), Vec::new())?.settings);
+        let warn = |target: &Target, why: &str| {
+            context.ui.warning(&format!("`{}` was not handed on: {why}", plain(target)));
+        };
+        let supervised = context.supervised.as_ref();
+        let hook = HookContext { supervised, load_settings: &load_settings, warn: &warn };
+        Ok(render(call, &hook::answer(call, &hook)?))
     });
     said.unwrap_or_else(|reason| render_failure(call.as_ref(), &reason))
 }

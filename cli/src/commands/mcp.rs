@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use mala_agents::mcp;
+use mala_session::supervisor_socket;
 
 use crate::context::Context;
-use crate::desk;
 use crate::error::{CliError, Code};
 use crate::mcp::Executor;
 
@@ -20,7 +20,7 @@ use crate::mcp::Executor;
 pub(crate) struct McpArgs {}
 
 pub(crate) fn cmd_mcp(_args: &McpArgs, context: &Context) -> Result<Code, CliError> {
-    if desk::supervisor().is_none() {
+    if supervisor_socket::supervisor().is_none() {
         find_supervisor(context)?;
     }
     mcp::serve(Arc::new(Executor::new(context)), env!("CARGO_PKG_VERSION"))?;
@@ -31,8 +31,8 @@ pub(crate) fn cmd_mcp(_args: &McpArgs, context: &Context) -> Result<Code, CliErr
 /// where its supervisor is. A folder that is no checkout has no supervisors; there, every call will say what is wrong.
 fn find_supervisor(context: &Context) -> Result<(), CliError> {
     let Ok(scope) = context.scope() else { return Ok(()) };
-    let Some(socket) = desk::find(&scope.state_dir().join("desk")) else { return Ok(()) };
+    let Some(socket) = supervisor_socket::find(&scope.state_dir().join("desk")) else { return Ok(()) };
     let mut again = Command::new(std::env::current_exe()?);
-    again.args(std::env::args_os().skip(1)).env(desk::VARIABLE, socket);
+    again.args(std::env::args_os().skip(1)).env(supervisor_socket::VARIABLE, socket);
     Err(again.exec().into())
 }

@@ -80,7 +80,6 @@ pub(crate) fn run(command: Command, context: &Context) -> Result<Code, CliError>
 
 impl Command {
     /// True if the command works on the store of a checkout.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "a desk wants to know"))]
     pub(crate) fn needs_store(&self) -> bool {
         match self {
             Self::Issue(_)

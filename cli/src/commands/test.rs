@@ -11,26 +11,26 @@ use mala_config::Settings;
 use mala_core::{Actor, IssueId, Lock, LockName, Scope, Timestamp};
 use mala_gate::evidence::{Ended, Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, Recording};
 use mala_gate::runner::{self, RunError, Task, Tee};
+use mala_gate::{StoreOwnership, claim};
 use mala_git::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
 use mala_git::{Ownership, Repo};
 use mala_logs::chain::ChainError;
 use mala_logs::telemetry::{metrics, spans};
+use mala_session::{
+    Announcement, SupervisorOwnership, TurnRules, command_line, count_wait, lossy, mutexes, no_turn,
+    supervisor_socket, wait_for_mutex, waiting_for, want,
+};
 use mala_store::process::{Process, ProcessTable};
 use mala_store::{EventKind, Outcome, Party, Request, Store, Wait, process};
 use serde_json::json;
 
-use super::commit::desk_identity;
+use super::commit::supervisor_identity;
 use super::logs::evidence::SEE;
 use crate::context::{Caller, Context, open};
-use crate::enforce::{
-    Announcement, TurnRules, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
-};
 use crate::error::{CliError, Code, REFUSED, USAGE};
 use crate::leash::Leashing;
-use crate::ownership::{DeskOwnership, StoreOwnership};
 use crate::typed::duration;
 use crate::ui::YELLOW;
-use crate::{claim, desk};
 
 /// Run a test command when its turn has come, and record what it proved
 ///
@@ -80,7 +80,7 @@ pub(crate) fn cmd_test(args: &TestArgs, context: &Context) -> Result<Code, CliEr
     if args.announce {
         return announce(args, context);
     }
-    match desk::supervisor() {
+    match supervisor_socket::supervisor() {
         Some(socket) if args.isolated || context.ui.json => supervised(args, context, &socket),
         Some(socket) => become_test(args, context, &socket),
         None => unsupervised(args, context),
@@ -127,9 +127,9 @@ fn become_test(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code
     }
     announcement.push("--".into());
     announcement.extend(args.command.iter().cloned());
-    let code = desk::ask_for(socket, announcement.into_iter())?;
-    if code != Code::SUCCESS {
-        return Ok(code);
+    let code = supervisor_socket::ask_for(socket, announcement.into_iter())?;
+    if Code(code) != Code::SUCCESS {
+        return Ok(Code(code));
     }
     let error = Command::new(&args.command[0]).args(&args.command[1..]).current_dir(&context.cwd).exec();
     Err(not_started(&args.command[0], &error))
@@ -143,11 +143,11 @@ fn not_started(program: &OsStr, error: &io::Error) -> CliError {
 /// Inside an agent's tree, where something is left to do after the test: a second mala becomes the test.
 fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code, CliError> {
     let scope = context.scope()?;
-    let who = desk_identity(socket)?;
+    let who = supervisor_identity(socket)?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("test").current_dir(&context.cwd);
     let snapshot = match args.isolated {
-        true => Some(snapshot(context, &scope, &who, &DeskOwnership::new(socket.to_path_buf()))?),
+        true => Some(snapshot(context, &scope, &who, &SupervisorOwnership::new(socket.to_path_buf()))?),
         false => None,
     };
     if let Some(snapshot) = &snapshot {
@@ -164,7 +164,7 @@ fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code,
     let started = Timestamp::now();
     let status = command.status().map_err(|error| not_started(&args.command[0], &error))?;
     // The supervisor answers when it has recorded all that has ended; the snapshot must be there until then.
-    desk_identity(socket)?;
+    supervisor_identity(socket)?;
     let evidence = recorded(&scope, &who, started)?;
     drop(snapshot);
     match evidence {
@@ -338,7 +338,7 @@ impl Queue<'_> {
         let targets: Vec<String> = request.wants.iter().map(|want| want.target.to_string()).collect();
         let span = context.span().in_scope(|| spans::lock_wait(&self.party.agent, &targets.join(", ")));
         let began = Instant::now();
-        let outcome = store.reserve_or_wait(&request, wait, |conflicts| {
+        let outcome = wait_for_mutex(store, &request, wait, |conflicts| {
             if let Some(text) = waiting_for(conflicts) {
                 context.ui.note("mala", YELLOW, &text);
             }

@@ -13,14 +13,13 @@ use std::sync::{Arc, Mutex};
 
 use clap::{CommandFactory, FromArgMatches};
 use mala_agents::mcp::{CommandLine, Commands, How, Leash, Ran};
+use mala_session::hook::{client_process, join};
+use mala_session::supervisor_socket;
 
-use crate::Cli;
 use crate::context::{Behalf, Call, Context};
-use crate::desk;
 use crate::error::CliError;
-use crate::hook::{client_process, join};
-use crate::typed;
 use crate::ui::{KeptStreams, Ui};
+use crate::{Cli, typed};
 
 pub(crate) use pool::{Lent, Pool};
 
@@ -41,7 +40,7 @@ impl Executor {
     pub(crate) fn new(context: &Context) -> Self {
         Self {
             here: context.cwd.clone(),
-            supervisor: desk::supervisor(),
+            supervisor: supervisor_socket::supervisor(),
             stores: Arc::default(),
             grammar: Mutex::new(Cli::command()),
         }
@@ -54,7 +53,7 @@ impl Executor {
         }
         match (line.how, &self.supervisor) {
             (How::Apart, _) => Ok(apart::run(&self.here, line, leash)?),
-            (How::Here, Some(socket)) => desk::relay(socket, &self.here, line, leash),
+            (How::Here, Some(socket)) => Ok(supervisor_socket::relay(socket, &self.here, line, leash)?),
             (How::Here, None) => self.run_here(cli, line, leash),
         }
     }

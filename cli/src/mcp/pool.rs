@@ -1,19 +1,18 @@
 //! What stays between calls, because finding it out costs more than most of what is done with it: open stores, the
 //! settings, and the processes above this one.
 
-use std::fs;
-use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
 use mala_config::Settings;
 use mala_core::{Owner, Scope};
+use mala_session::ancestors;
 use mala_store::Store;
 
-use crate::context::above;
 use crate::error::CliError;
 
 /// As many as calls run at once, usually.
@@ -59,7 +58,7 @@ impl Pool {
 
     /// The processes above this one. When one of them ends, so does the client, and all calls with it.
     pub(crate) fn above(&self) -> &[Owner] {
-        self.above.get_or_init(above)
+        self.above.get_or_init(ancestors)
     }
 
     /// The settings that these files say, read anew when one of them has changed. What was read with a warning is not kept:

@@ -7,26 +7,22 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use mala_config::Settings;
-use mala_core::{EvidenceId, Scope};
+use mala_core::{CheckSubject, EvidenceId, Scope};
 use mala_engine::ports::{Attempt, FailedCheck, Gatekeeper, Judgement, PortError};
 use mala_engine::range;
 use mala_gate::evidence::Of;
+use mala_gate::judge::foreign_writes;
 use mala_gate::rules::Outcome;
+use mala_gate::transcript::SessionTranscript;
 use mala_gate::verdict::Status;
-use mala_gate::{Candidate, Check, Evidence, EvidenceLog, Records, Rules, Verdict, check};
+use mala_gate::{Candidate, Check, Evidence, EvidenceLog, Records, Rules, StoreOwnership, Verdict, check};
 use mala_git::{Oid, Repo};
-
 use mala_store::Store;
 
-use crate::commands::gate::check::{FOREIGN_WRITES, foreign_writes};
-use crate::commands::gate::{Transcript, rules};
 use crate::error::CliError;
-use crate::ownership::StoreOwnership;
 
 /// How much of a failing command's output an agent is shown.
 const OUTPUT_TAIL: u64 = 4 << 10;
-/// Checks that are about content, and not about how a single commit was made.
-const ABOUT_CONTENT: &[&str] = &["command", "foreign-edits", "evidence-log", "clean-status", "outcome"];
 
 #[derive(Debug)]
 pub(crate) struct StoreGate {
@@ -39,7 +35,7 @@ pub(crate) struct StoreGate {
 impl StoreGate {
     pub(crate) fn new(scope: &Scope, settings: &Settings) -> Result<Self, CliError> {
         let transcripts = settings.transcripts.evidence;
-        Ok(Self { scope: scope.clone(), rules: rules(settings)?, transcripts })
+        Ok(Self { scope: scope.clone(), rules: Rules::of(settings)?, transcripts })
     }
 
     /// Every commit must be properly made; together they must leave what was proven.
@@ -56,13 +52,16 @@ impl StoreGate {
         let mut checks = Vec::new();
         for commit in own {
             let verdict = self.check(attempt, Some(commit), message)?;
-            checks.extend(verdict.checks.into_iter().filter(|check| !ABOUT_CONTENT.contains(&check.name)));
+            checks.extend(
+                verdict.checks.into_iter().filter(|check| check.name.subject() != CheckSubject::Content),
+            );
         }
         let repo = Repo::new(self.scope.clone());
         let text = format!("{}: what {} leaves\n", attempt.issue, attempt.agent);
         let together = range::squash(&repo, attempt.head.as_ref(), own, &text)?;
         let verdict = self.check(attempt, Some(&together), message)?;
-        checks.extend(verdict.checks.into_iter().filter(|check| ABOUT_CONTENT.contains(&check.name)));
+        checks
+            .extend(verdict.checks.into_iter().filter(|check| check.name.subject() == CheckSubject::Content));
         Ok(checks)
     }
 
@@ -98,10 +97,9 @@ impl StoreGate {
     ) -> Result<Vec<Evidence>, PortError> {
         let Some(commit) = commit.filter(|_| self.transcripts) else { return Ok(Vec::new()) };
         let mut store = Store::open(&self.scope)?;
-        let transcript = Transcript::of_session(&mut store, &attempt.agent, Some(attempt.claimed_at));
-        let failed = |error: CliError| PortError::from(error.messages().join(": "));
-        match transcript.map_err(failed)? {
-            Some(transcript) => transcript.evidence(repo, ownership, &attempt.agent, commit).map_err(failed),
+        let transcript = SessionTranscript::of_session(&mut store, &attempt.agent, Some(attempt.claimed_at));
+        match transcript? {
+            Some(transcript) => Ok(transcript.evidence(repo, ownership, &attempt.agent, commit)?),
             None => Ok(Vec::new()),
         }
     }
@@ -109,7 +107,7 @@ impl StoreGate {
     fn failed(&self, attempt: &Attempt, check: Check) -> FailedCheck {
         let output = self.output_of(attempt, &check.evidence.iter().collect());
         FailedCheck {
-            name: check.name.to_owned(),
+            name: check.name.to_string(),
             detail: check.detail,
             evidence: check.evidence.iter().map(ToString::to_string).collect(),
             output,
@@ -145,7 +143,7 @@ impl Gatekeeper for StoreGate {
         let mut store = Store::open(&self.scope)?;
         checks.push(foreign_writes(&mut store, &attempt.agent, Some(attempt.claimed_at))?);
         // That nothing was done wrong is no proof that something was done.
-        let is_proof = |check: &&Check| check.name != FOREIGN_WRITES;
+        let is_proof = |check: &&Check| check.name.subject() != CheckSubject::Conduct;
         let has_passed = checks.iter().filter(is_proof).any(|check| check.status == Status::Pass);
         let failed: Vec<Check> = checks.into_iter().filter(|check| check.status == Status::Fail).collect();
         let accepted = has_passed && failed.is_empty();

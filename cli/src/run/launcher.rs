@@ -11,13 +11,13 @@ use mala_core::{AgentId, RunId, Scope};
 use mala_engine::ports::{Attempt, Launcher, PortError};
 use mala_git::Repo;
 use mala_logs::telemetry::TRACEPARENT;
+use mala_session::{git_guard, jail};
 use mala_store::process::{self, Process, ProcessTable};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::self_test::{Hooked, Stage};
 use super::trace::Trace;
-use crate::enforce::{self, gits};
 
 /// What the process calls itself that ends an agent's tree; it has the command line of its supervisor.
 const KEEPER: &str = "mala-keeper";
@@ -77,7 +77,7 @@ impl Launcher for ExecLauncher {
     }
 
     fn keeps_trees(&self) -> bool {
-        *self.has_kernel.get_or_init(|| enforce::kernel(&self.scope).is_ok())
+        *self.has_kernel.get_or_init(|| jail::kernel(&self.scope).is_ok())
     }
 
     /// A supervisor ends with its run, and its keeper ends the tree then. This makes sure that it has happened: a keeper is
@@ -103,7 +103,7 @@ impl Launcher for ExecLauncher {
 
     /// Sockets of supervisors that were killed, and locks of git that killed processes of agents have left.
     fn sweep(&self) {
-        gits::locks::sweep(&self.scope);
+        git_guard::lock_files::sweep(&self.scope);
         // What cannot be swept now is swept by the next commit.
         let _ = mala_git::commit::sweep(&Repo::new(self.scope.clone()), &ProcessTable);
         let desk = self.scope.state_dir().join("desk");
@@ -117,7 +117,7 @@ impl Launcher for ExecLauncher {
     }
 
     fn self_test(&self) -> Result<(), PortError> {
-        let is_enforced = match enforce::kernel(&self.scope) {
+        let is_enforced = match jail::kernel(&self.scope) {
             Ok(_) => true,
             Err(why) if self.require_kernel => return Err(why.to_string().into()),
             Err(why @ mala_sandbox::Unsupported::AlreadyInside) => return Err(why.to_string().into()),

@@ -13,6 +13,7 @@ use mala_engine::ports::{
 };
 use mala_engine::{Keeping, State};
 use mala_git::Oid;
+use mala_session::acquire;
 use mala_store::{
     End, Event, EventFilter, EventKind, Extent, IssueError, IssueFilter, JournalError, NewAttempt, Next,
     Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, TRIES, TargetKind, Tracker, process,
@@ -151,7 +152,7 @@ impl Ledger for StoreLedger {
             reason: Some(format!("named in {}", request.issue)),
         };
         if !wish.wants.is_empty()
-            && let Outcome::Refused(refusal) = store.reserve(&wish)?
+            && let Outcome::Refused(refusal) = acquire(&self.scope, &mut store, &wish)?
         {
             return Ok(ClaimAnswer::FilesHeld(refusal.conflicts.iter().map(held).collect()));
         }
@@ -247,7 +248,7 @@ impl Ledger for StoreLedger {
                 ttl: self.ttl,
                 reason: Some("uncommitted work".to_owned()),
             };
-            if let Outcome::Granted(_) = store.reserve(&request)? {
+            if let Outcome::Granted(_) = acquire(&self.scope, &mut store, &request)? {
                 secured.push(key.clone());
             }
         }

@@ -25,12 +25,12 @@ use mala_core::{IssueId, Life, Scope};
 use mala_engine::{Engine, EngineError, Keeping, Options, Plan, Ports, Reporter, Summary};
 use mala_git::{Repo, Unfit};
 use mala_issues::IssueError;
+use mala_session::background::Task;
+#[cfg(target_os = "linux")]
+use mala_session::jail;
 use mala_store::process::{self, ProcessTable};
 
-use crate::background::{Background, Task};
 use crate::context::Context;
-#[cfg(target_os = "linux")]
-use crate::enforce;
 use crate::error::CliError;
 use gatekeeper::StoreGate;
 use launcher::ExecLauncher;
@@ -64,7 +64,7 @@ pub(crate) fn run(context: &Context, wish: &Wish) -> Result<Summary, CliError> {
     let engine = engine(context, &scope, wish, trace)?;
     let settings = context.load_settings(Some(&scope), Vec::new())?.settings;
     let tasks = vec![Task::escalate(&scope), Task::sweep(&scope, &settings)];
-    let _beside = Background::start(tasks, &context.ui);
+    let _beside = crate::background::start(tasks, &context.ui);
     Ok(engine.run(reporter)?)
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn plan(context: &Context, wish: &Wish) -> Result<Plan, CliError> {
 fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result<Engine, CliError> {
     // It saves and judges what agents leave, outside of their trees.
     #[cfg(target_os = "linux")]
-    enforce::freeze_git()?;
+    jail::freeze_git()?;
     let settings = context.settings(scope, Vec::new())?;
     let (source, keeping) = source::choose(scope, &settings)?;
     let ledger = Arc::new(StoreLedger::open(scope, &settings, keeping)?);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mala_core::{Ask, Scope, Want};
 use mala_engine::ports::{Held, PortError, Waited};
+use mala_session::{SessionError, acquire_or_wait};
 use mala_store::{AskFilter, Cause, Outcome, Party, Request, Store, Wait, show_circle};
 
 /// What the agent has asked for and nobody has given up yet.
@@ -40,9 +41,11 @@ impl Parking<'_> {
         let request =
             Request { party: self.party, wants, ttl: self.ttl, reason: Some("asked for".to_owned()) };
         let wait = Wait { longest: self.longest, on_behalf_of: Some(hangup.as_fd()), remind_every: None };
-        Ok(match store.reserve_or_wait(&request, wait, |_| ())? {
-            Outcome::Granted(_) => Waited::Granted,
-            Outcome::Refused(refusal) => Waited::InVain(match refusal.cause {
+        Ok(match acquire_or_wait(self.scope, &mut store, &request, wait, |_| ()) {
+            Ok(Outcome::Granted(_)) => Waited::Granted,
+            Err(error @ SessionError::StillOpen { .. }) => Waited::InVain(error.to_string()),
+            Err(error) => return Err(error.into()),
+            Ok(Outcome::Refused(refusal)) => Waited::InVain(match refusal.cause {
                 Cause::Deadlock(circle) => format!("waiting would never end: {}", show_circle(&circle)),
                 Cause::Held | Cause::TimedOut | Cause::GivenUp => "nobody gave it up".to_owned(),
             }),

@@ -17,6 +17,7 @@ use mala_agents::probe::{Understood, call, understand};
 use mala_agents::{Client, start::Profile};
 use mala_core::{AgentId, Key, Mode, Target, Want};
 use mala_engine::ports::PortError;
+use mala_session::acquire;
 use mala_store::{Outcome, Party, Request, SELF_TEST, Store, process};
 use thiserror::Error;
 
@@ -99,7 +100,7 @@ impl<'a> Stage<'a> {
             ttl: Duration::from_secs(300),
             reason: Some("a test of enforcement".to_owned()),
         };
-        match Store::open(&launcher.scope)?.reserve(&request)? {
+        match acquire(&launcher.scope, &mut Store::open(&launcher.scope)?, &request)? {
             Outcome::Granted(_) => Ok(stage),
             Outcome::Refused(_) => Err("a file that nobody knows could not be locked".into()),
         }

@@ -5,6 +5,7 @@
 //! [`ports`]; nothing in this crate prints, spawns or remembers.
 
 pub mod ask;
+pub mod check;
 pub mod claim;
 pub mod evidence;
 pub mod excerpt;
@@ -20,9 +21,11 @@ pub mod pattern;
 pub mod ports;
 pub mod scope;
 pub mod shell;
+pub mod text;
 pub mod time;
 
 pub use ask::{Ask, AskId, AskState, Urgency};
+pub use check::{CheckName, CheckSubject};
 pub use claim::{Claim, Target, Want};
 pub use evidence::{Actor, EvidenceId};
 pub use excerpt::Excerpt;

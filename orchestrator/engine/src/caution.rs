@@ -1,11 +1,10 @@
 //! What a person should know before agents begin. Nothing here keeps a run from beginning.
 
 use mala_gate::hooks;
-use mala_git::{Entry, Kind, State};
+use mala_git::{Entry, Kind, State, salvage};
 
 use crate::clerk::Clerk;
 use crate::ports::PortError;
-use mala_git::salvage;
 
 /// Files of a kind that are named at most.
 const NAMED: usize = 5;

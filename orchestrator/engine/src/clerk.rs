@@ -13,6 +13,7 @@ use mala_agents::start::Profile;
 use mala_core::claim::Reading;
 use mala_core::{AgentId, Issue, IssueId, Key, Mode, Owner, RunId, Target, Want};
 use mala_gate::rules::IssuePattern;
+use mala_git::salvage::{self, SavedRef, Uncommitted};
 use mala_git::{Content, Repo, RepoPath};
 use mala_issues::{ClaimAnswer as TrackerAnswer, IssueSource};
 
@@ -21,7 +22,6 @@ use crate::options::Keeping;
 use crate::ports::{
     Attempt, ClaimAnswer, ClaimRequest, Gatekeeper, Held, Judgement, Launcher, Ledger, PortError,
 };
-use mala_git::salvage::{self, SavedRef, Uncommitted};
 
 pub(crate) use ending::{Cause, Given, Handed};
 

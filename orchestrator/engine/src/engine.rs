@@ -8,6 +8,7 @@ use std::{io, thread};
 use mala_agents::start::Profile;
 use mala_core::{RunId, Timestamp};
 use mala_git::Repo;
+use mala_git::salvage::{Before, Uncommitted};
 use mala_issues::IssueSource;
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -20,7 +21,6 @@ use crate::event::{Event, Reporter};
 use crate::options::Options;
 use crate::ports::{Gatekeeper, Launcher, Ledger, PortError};
 use crate::summary::Summary;
-use mala_git::salvage::{Before, Uncommitted};
 
 /// The rest of mala, as the engine sees it.
 pub struct Ports {

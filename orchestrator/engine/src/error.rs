@@ -3,12 +3,12 @@
 use std::io;
 
 use mala_core::IssueId;
+use mala_git::salvage::SalvageError;
 use mala_git::{GitError, Unfit};
 use mala_issues::IssueError;
 use thiserror::Error;
 
 use crate::ports::{BeginError, PortError};
-use mala_git::salvage::SalvageError;
 
 #[derive(Debug, Error)]
 pub enum EngineError {

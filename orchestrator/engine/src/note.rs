@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use mala_git::RepoPath;
+use mala_git::salvage::{LeftOut, SavedRef};
 
 use crate::ports::{Attempt, FailedCheck};
-use mala_git::salvage::{LeftOut, SavedRef};
 
 /// The longest output of a failing command that goes into a note.
 const LAST_LINES: usize = 30;

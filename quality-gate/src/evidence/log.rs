@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use mala_core::{AgentId, Scope};
+use mala_git::Oid;
 use mala_logs::chain::{ChainError, ChainLine, ChainReader, ChainWriter, Link, Order, Verified, verify};
 use memchr::memmem;
 use serde::Deserialize;
 
 use super::record::Evidence;
-use mala_git::Oid;
 
 /// What stands before and after the long part of a record. Within a text, JSON would put a backslash before the quotes.
 const FILES: &[u8] = b",\"files\":{";

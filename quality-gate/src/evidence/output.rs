@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use mala_core::file::{SETTINGS, open_regular, read_small_text};
-use mala_core::{Scope, Timestamp};
+use mala_core::{EvidenceId, Scope, Timestamp};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -17,7 +17,6 @@ use super::log::{EvidenceLog, Of, folder};
 use super::record::Evidence;
 use super::recording::EvidenceError;
 use crate::serial;
-use mala_core::EvidenceId;
 
 /// What has become of the output of a command.
 #[derive(Debug)]

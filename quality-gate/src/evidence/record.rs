@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use mala_core::{AgentId, EvidenceId, IssueId, LockName, RunId, Timestamp};
+use mala_git::{Content, Oid, RepoPath};
 use serde::{Deserialize, Serialize};
 
 use crate::serial;
-use mala_git::{Content, Oid, RepoPath};
 
 /// How mala knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

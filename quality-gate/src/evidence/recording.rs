@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use mala_core::{Actor, EvidenceId, LockName, Timestamp};
-use mala_git::{Standing, standing};
+use mala_git::{Content, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath, Standing, standing};
 use mala_logs::chain::ChainError;
 use mala_logs::secrets::mask_args;
 use thiserror::Error;
@@ -19,7 +19,6 @@ use thiserror::Error;
 use super::log::EvidenceLog;
 use super::output::{file_of, folder_of};
 use super::record::{Evidence, Strength};
-use mala_git::{Content, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
 
 #[derive(Debug, Error)]
 pub enum EvidenceError {

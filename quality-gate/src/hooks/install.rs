@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use mala_core::scope::SETTINGS_FILE;
+use mala_git::{GitError, Repo};
 use thiserror::Error;
 
 use super::script::{Hook, mark, script};
-use mala_git::{GitError, Repo};
 
 const BEFORE: &str = "before-mala";
 

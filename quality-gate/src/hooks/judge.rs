@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use mala_core::{AgentId, IssueId};
+use mala_git::commit::NotYours;
+use mala_git::{FileChange, Ownership, Repo, Standing, standing};
 use thiserror::Error;
 
 use crate::rules::{GateError, IssuePattern};
-use mala_git::commit::NotYours;
-use mala_git::{FileChange, Ownership, Repo, Standing, standing};
 
 /// The staged files that must not be committed: for an agent, those that are not its own; for a person, those that an
 /// agent holds. `index` is what git gave the hook in `GIT_INDEX_FILE`.

@@ -8,12 +8,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use mala_core::Timestamp;
+use mala_git::{Content, FileChange, GitError, Oid, Ownership, Repo, RepoPath};
 use memchr::memmem::Finder;
 
 use super::{Foreign, GateError};
 use crate::Evidence;
 use crate::evidence::Sighting;
-use mala_git::{Content, FileChange, GitError, Oid, Ownership, Repo, RepoPath};
 
 /// How a record relates to a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,19 +14,20 @@ mod without_code;
 use std::panic::resume_unwind;
 use std::thread;
 
+use mala_config::{Settings, ValidateSettings};
 use mala_core::scope::SETTINGS_FILE;
-use mala_core::{AgentId, CommandPattern, IssueId, Pattern, Timestamp};
+use mala_core::{AgentId, CheckName, CommandPattern, IssueId, Pattern, PatternError, Timestamp};
+use mala_git::{Commit, FileChange, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
 use mala_logs::chain::{ChainError, Verified};
 use thiserror::Error;
 
-pub use self::outcome::{Kind as OutcomeKind, MARKER, Outcome};
-pub use self::token::{IssuePattern, IssuePatternError};
-
-pub(crate) use self::fit::{Committed, Fit, Subject};
 use crate::Evidence;
 use crate::evidence::EvidenceLog;
 use crate::verdict::{Check, Verdict, list};
-use mala_git::{Commit, FileChange, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
+
+pub(crate) use self::fit::{Committed, Fit, Subject};
+pub use self::outcome::{Kind as OutcomeKind, MARKER, Outcome};
+pub use self::token::{IssuePattern, IssuePatternError};
 
 /// What a repository asks of a commit.
 #[derive(Debug, Clone)]
@@ -87,6 +88,32 @@ impl Default for Rules {
     }
 }
 
+/// The settings ask for rules that make no sense.
+#[derive(Debug, Error)]
+pub enum RulesError {
+    #[error(transparent)]
+    IssuePattern(#[from] IssuePatternError),
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+}
+
+impl Rules {
+    /// The rules that the settings ask for.
+    pub fn of(settings: &Settings) -> Result<Self, RulesError> {
+        let ValidateSettings { strict, clean, docs, .. } = &settings.validate;
+        let pattern = |text: &String| Pattern::parse(text.as_bytes());
+        Ok(Self {
+            issue: settings.gate.issue_pattern.parse()?,
+            required: settings.required(),
+            breadth: Breadth::default(),
+            foreign: if *strict { Foreign::Refused } else { Foreign::Named },
+            clean: if *clean { Clean::Required } else { Clean::Ignored },
+            for_people: Self::default().for_people,
+            documentation: docs.iter().map(pattern).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
 /// What is to be judged.
 #[derive(Debug, Clone, Default)]
 pub struct Candidate {
@@ -138,7 +165,7 @@ pub fn check(
             Judge { repo, ownership, records, rules, candidate }.without_code(&outcome)?
         }
         (None, None) => vec![Check::fail(
-            "outcome",
+            CheckName::Outcome,
             format!(
                 "nothing was committed: use `mala commit`, or end the last message with the line \
                  `{MARKER}no-change: REASON` (or obsolete, already-complete)"
@@ -193,10 +220,10 @@ impl Judge<'_> {
         match outcome {
             Some(outcome) if outcome.kind == OutcomeKind::DocsOnly => {
                 checks.push(self.docs_only(&changes));
-                checks.push(Check::skipped("command", "only documentation was changed"));
+                checks.push(Check::skipped(CheckName::Command, "only documentation was changed"));
             }
             Some(outcome) => checks.push(Check::fail(
-                "outcome",
+                CheckName::Outcome,
                 format!(
                     "`{}` was declared, but {} was committed: leave the line out, so that the commit is judged",
                     outcome.kind,
@@ -236,7 +263,7 @@ impl Judge<'_> {
     }
 
     fn issue_id(&self, commit: &Commit, head: Option<&Oid>) -> Check {
-        const NAME: &str = "issue-id";
+        const NAME: CheckName = CheckName::IssueId;
         let Some(issue) = &self.candidate.issue else {
             return Check::skipped(NAME, "no issue was given: use `--issue ID`");
         };
@@ -255,7 +282,7 @@ impl Judge<'_> {
     }
 
     fn newer_than_claim(&self, commit: &Commit) -> Result<Check, GateError> {
-        const NAME: &str = "newer-than-claim";
+        const NAME: CheckName = CheckName::NewerThanClaim;
         let commit_again = "commit your own work with `mala commit`";
         if let Some(head) = &self.candidate.claimed_head {
             let is_next = commit.parents.contains(head);
@@ -293,7 +320,7 @@ impl Judge<'_> {
     }
 
     fn on_a_branch(&self, commit: &Commit, head: Option<&Oid>) -> Result<Check, GateError> {
-        const NAME: &str = "on-a-branch";
+        const NAME: CheckName = CheckName::OnABranch;
         let is_checked_out = match head {
             Some(head) => *head == commit.id || self.repo.is_ancestor(&commit.id, head)?,
             None => false,
@@ -318,7 +345,7 @@ impl Judge<'_> {
         changes: &[FileChange],
         head: Option<&Oid>,
     ) -> Result<Check, GateError> {
-        const NAME: &str = "files-owned";
+        const NAME: CheckName = CheckName::FilesOwned;
         let Some(agent) = &self.candidate.agent else {
             return Ok(Check::skipped(NAME, "no agent was given: people may commit any file"));
         };
@@ -359,7 +386,7 @@ impl Judge<'_> {
     }
 
     fn docs_only(&self, changes: &[FileChange]) -> Check {
-        const NAME: &str = "outcome";
+        const NAME: CheckName = CheckName::Outcome;
         let is_plain = |mode: &str| mode == "100644";
         let is_documentation = |change: &&FileChange| {
             let is_named =
@@ -381,7 +408,7 @@ impl Judge<'_> {
     }
 
     fn clean_status(&self) -> Result<Check, GateError> {
-        const NAME: &str = "clean-status";
+        const NAME: CheckName = CheckName::CleanStatus;
         if self.rules.clean == Clean::Ignored {
             return Ok(Check::skipped(NAME, "not asked for"));
         }

@@ -5,7 +5,8 @@
 
 use std::ops::ControlFlow;
 
-use mala_core::{AgentId, CommandPattern, Timestamp};
+use mala_core::{AgentId, CheckName, CommandPattern, EvidenceId, Timestamp};
+use mala_git::{Repo, RepoPath};
 use mala_logs::chain::{ChainError, Verified};
 
 use super::command::{self, Lacking};
@@ -14,10 +15,8 @@ use super::{Candidate, GateError, Judge, Records, Rules};
 use crate::evidence::{Of, Sighting, Strength};
 use crate::verdict::{Check, list};
 use crate::{Evidence, serial};
-use mala_core::EvidenceId;
-use mala_git::{Repo, RepoPath};
 
-const NAME: &str = "command";
+const NAME: CheckName = CheckName::Command;
 
 /// What is known about one required command.
 #[derive(Debug)]
@@ -67,7 +66,7 @@ pub(super) fn check(
     if let Err(broken) = verified() {
         return match broken {
             ChainError::Broken(broken) => Ok(vec![Check::fail(
-                "evidence-log",
+                CheckName::EvidenceLog,
                 format!(
                     "the evidence was tampered with: {broken}; `mala logs verify` says what a person can do about it"
                 ),
@@ -283,7 +282,7 @@ impl Miss {
 }
 
 fn foreign_edits(cases: &[Case<'_>]) -> Check {
-    const NAME: &str = "foreign-edits";
+    const NAME: CheckName = CheckName::ForeignEdits;
     let refused = cases.iter().filter_map(|case| match (&case.decision, &case.miss) {
         (None, Some(Miss { why: Why::Unfit(Fit::Foreign(path)), .. })) => Some(path.clone()),
         _ => None,

@@ -1,12 +1,14 @@
 //! The rules for ends without code.
 
+use mala_core::CheckName;
+use mala_git::{Commit, Oid};
+
 use super::outcome::{Kind, Outcome};
 use super::{GateError, Judge};
 use crate::serial;
 use crate::verdict::{Check, list};
-use mala_git::{Commit, Oid};
 
-const NAME: &str = "outcome";
+const NAME: CheckName = CheckName::Outcome;
 
 impl Judge<'_> {
     pub(super) fn without_code(&self, outcome: &Outcome) -> Result<Vec<Check>, GateError> {
@@ -36,11 +38,11 @@ impl Judge<'_> {
     fn nothing_left(&self, kind: Kind) -> Result<Check, GateError> {
         let left = self.own_changes()?;
         Ok(if left.is_empty() {
-            Check::pass("clean-status", "nothing is left uncommitted")
+            Check::pass(CheckName::CleanStatus, "nothing is left uncommitted")
         } else {
             let names = list(&left);
             Check::fail(
-                "clean-status",
+                CheckName::CleanStatus,
                 format!(
                     "{kind} was declared, but {names} is changed: commit it with `mala commit`, or restore it"
                 ),

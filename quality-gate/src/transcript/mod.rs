@@ -6,6 +6,7 @@
 
 mod claude;
 mod codex;
+mod session;
 mod shell;
 
 use std::collections::BTreeMap;
@@ -15,14 +16,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use mala_core::{AgentId, Timestamp};
+use mala_core::{AgentId, EvidenceId, Timestamp};
+use mala_git::{Content, Ownership, Repo, RepoPath, Standing, standing};
 use mala_logs::secrets::mask_args;
 use serde_json::Value;
 
 use crate::Evidence;
 use crate::evidence::{EvidenceError, Strength};
-use mala_core::EvidenceId;
-use mala_git::{Content, Ownership, Repo, RepoPath, Standing, standing};
+
+pub use session::SessionTranscript;
 
 /// Whose transcript it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,16 +14,17 @@ use mala_core::shell::word;
 use mala_gate::evidence::output;
 use mala_git::{GitError, Repo};
 use mala_sandbox::{Support, Unsupported};
+use mala_session::{jail, supervisor_socket};
 use mala_store::{SCHEMA_VERSION, Store};
 use serde::Serialize;
 use serde_json::json;
 
-use super::commit::desk_identity;
+use super::commit::supervisor_identity;
 use super::logs::evidence::{IF_DAMAGED, verify_evidence};
 use crate::context::Context;
 use crate::error::{CliError, Code, REFUSED, whose};
+use crate::state_folders;
 use crate::ui::{GREEN, RED, YELLOW};
-use crate::{desk, enforce, state_folders};
 
 /// Check what works here, and say how to mend what does not
 #[derive(Debug, Args)]
@@ -72,7 +73,7 @@ pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, 
             checks.push(hooks::git(&scope));
             checks.extend(hooks::clients(&scope));
             checks.extend(tools::clients(&scope));
-            enforce::kernel(&scope)
+            jail::kernel(&scope)
         }
         Err(error) => {
             checks.push(Check::fail("checkout", error));
@@ -136,9 +137,9 @@ fn check_settings(context: &Context, scope: Option<&Scope>) -> Check {
 }
 
 fn check_store(scope: &Scope) -> Check {
-    if let Some(supervisor) = desk::supervisor() {
+    if let Some(supervisor) = supervisor_socket::supervisor() {
         // Nothing in an agent's tree may touch the store, so that is no fault of it.
-        return match desk_identity(&supervisor) {
+        return match supervisor_identity(&supervisor) {
             Ok(who) => {
                 Check::ok("store", format!("kept by the supervisor of `{}`, which answers", who.agent))
             }

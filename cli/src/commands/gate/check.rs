@@ -4,30 +4,21 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mala_config::Settings;
 use mala_core::file::MESSAGE;
-use mala_core::shell::word;
-use mala_core::{AgentId, IssueId, Timestamp};
-use mala_gate::EvidenceLog;
 use mala_gate::rerun::{self, Suite};
-use mala_gate::rules::{self, Candidate, IssuePattern, Records};
 use mala_gate::runner::Tee;
-use mala_gate::verdict::{self, Check, Status, Verdict};
-use mala_git::{Oid, Repo};
+use mala_gate::transcript::SessionTranscript;
+use mala_gate::verdict::{Status, Verdict};
+use mala_gate::{Question, verdict};
+use mala_git::Repo;
 use mala_logs::telemetry::spans::{self, Span};
 use mala_logs::telemetry::{GateResult, metrics};
-use mala_store::{EventKind, Store, StoreError, process};
-use serde_json::json;
+use mala_store::{Store, process};
 
-use super::transcript::Transcript;
-use super::{Judged, Subject};
-use crate::claim::Claim;
+use super::Judged;
 use crate::context::{Context, open};
 use crate::error::{CliError, Code, REFUSED};
 use crate::leash::Leashing;
-use crate::ownership::StoreOwnership;
 use crate::ui::{DIM, GREEN, RED};
-
-/// Commits that are looked through for one that names the issue.
-const LOOK_BACK: usize = 500;
 
 /// Say whether a commit is accepted, and what is missing
 ///
@@ -80,9 +71,9 @@ fn transcript(
     args: &CheckArgs,
     context: &Context,
     settings: &Settings,
-    subject: &Subject,
+    subject: &mala_gate::Judged,
     store: &mut Store,
-) -> Result<Option<Transcript>, CliError> {
+) -> Result<Option<SessionTranscript>, CliError> {
     let Some(path) = &args.transcript else { return Ok(None) };
     if !settings.transcripts.evidence {
         return Err(CliError::refused("transcripts are not accepted as evidence here")
@@ -95,14 +86,19 @@ fn transcript(
     if subject.agent.is_none() {
         return Err(CliError::usage("whose transcript is it? name the agent with `--agent NAME`"));
     }
-    Transcript::named(&context.cwd.join(path)).map(Some)
+    let path = context.cwd.join(path);
+    let failed = |error| CliError::usage(format!("cannot read `{}`: {error}", path.display()));
+    let found = SessionTranscript::at(&path).map_err(failed)?;
+    found.map(Some).ok_or_else(|| {
+        CliError::usage(format!("`{}` is not a transcript of Claude Code or Codex", path.display()))
+    })
 }
 
 /// Tells a collector what came of it.
 fn tell(span: &Span, verdict: &Verdict) {
     spans::outcome(span, if verdict.is_pass() { "pass" } else { "fail" });
     if !verdict.is_pass() {
-        let failed: Vec<&str> = verdict.failures().map(|check| check.name).collect();
+        let failed: Vec<&str> = verdict.failures().map(|check| check.name.as_str()).collect();
         spans::failed(span, &failed.join(", "));
     }
 }
@@ -126,132 +122,6 @@ fn rerun(context: &Context, repo: &Repo, settings: &Settings, verdict: Verdict) 
     let rerun = rerun::rerun(repo, &commit, &suite, &mut Tee { out: &mut *out, err: &mut *err })
         .map_err(CliError::failed)?;
     Ok(verdict.with_rerun(&rerun))
-}
-
-/// What is asked of the gate.
-#[derive(Debug, Clone)]
-pub(crate) struct Question {
-    pub(crate) subject: Subject,
-    pub(crate) revision: Option<String>,
-    pub(crate) final_message: Option<String>,
-    /// The transcript to believe, if any is; else the one that the agent's session told of.
-    pub(crate) transcript: Option<Transcript>,
-}
-
-/// Judges, and notes the verdict about an agent in the log.
-pub(crate) fn verdict(
-    repo: &Repo,
-    mut store: Store,
-    settings: &Settings,
-    question: &Question,
-) -> Result<Verdict, CliError> {
-    let rules = super::rules(settings)?;
-    let Subject { agent, issue } = question.subject.clone();
-    let known = store.agents()?.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
-    let claim = known.as_ref().map(|known| Claim::of(&mut store, known, issue.as_ref())).transpose()?;
-    let commit = match &question.revision {
-        Some(revision) => Some(named(repo, revision)?),
-        None => newest(repo, &rules.issue, issue.as_ref(), claim.as_ref())?,
-    };
-    let candidate = Candidate {
-        commit,
-        issue,
-        agent,
-        claimed_at: claim.as_ref().map(|claim| claim.at),
-        claimed_head: claim.and_then(|claim| claim.head),
-        final_message: question.final_message.clone(),
-    };
-    let since = known.as_ref().map(|known| known.since);
-    let foreign =
-        known.as_ref().map(|known| foreign_writes(&mut store, &known.party.agent, since)).transpose()?;
-    let transcript = match (&question.transcript, &candidate.agent) {
-        _ if !settings.transcripts.evidence => None,
-        (None, Some(agent)) => Transcript::of_session(&mut store, agent, since)?,
-        (named, _) => named.clone(),
-    };
-    let ownership = StoreOwnership::new(store);
-    let told = match (&transcript, &candidate.agent, &candidate.commit) {
-        (Some(transcript), Some(agent), Some(commit)) => {
-            transcript.evidence(repo, &ownership, agent, commit)?
-        }
-        _ => Vec::new(),
-    };
-    let log = EvidenceLog::of(repo.scope());
-    let records = Records { log: &log, transcripts: &told };
-    let mut verdict = rules::check(repo, &ownership, &records, &rules, &candidate)?;
-    if let Some(check) = foreign {
-        if check.status == Status::Fail {
-            verdict.verdict = verdict::Answer::Fail;
-        }
-        verdict.checks.push(check);
-    }
-    if let Some(known) = known {
-        let kind = if verdict.is_pass() { EventKind::GatePassed } else { EventKind::GateFailed };
-        let failed: Vec<&str> = verdict.failures().map(|check| check.name).collect();
-        let detail = json!({ "commit": verdict.commit, "failed": failed });
-        ownership.into_store().record_fact(&known.party, kind, None, &detail)?;
-    }
-    Ok(verdict)
-}
-
-fn named(repo: &Repo, revision: &str) -> Result<Oid, CliError> {
-    repo.resolve(revision)?.ok_or_else(|| {
-        CliError::usage(format!("there is no commit `{revision}`"))
-            .hint("see which there are: git log --oneline")
-    })
-}
-
-/// The newest commit that names the issue, else the last one. For an agent, commits from before its claim do not count.
-fn newest(
-    repo: &Repo,
-    pattern: &IssuePattern,
-    issue: Option<&IssueId>,
-    claim: Option<&Claim>,
-) -> Result<Option<Oid>, CliError> {
-    let Some(head) = repo.resolve("HEAD")? else { return Ok(None) };
-    let Some(issue) = issue else { return Ok(Some(head)) };
-    let claimed = claim.and_then(|claim| claim.head.as_ref());
-    let naming = repo
-        .first_parents(&head, claimed, LOOK_BACK)?
-        .into_iter()
-        .find(|commit| pattern.names(&commit.message, issue));
-    Ok(naming.map(|commit| commit.id).or_else(|| claim.is_none().then_some(head)))
-}
-
-/// The name of the check below.
-pub(crate) const FOREIGN_WRITES: &str = "foreign-writes";
-
-/// Changes to others' files, and files written without their lock, stand against an agent.
-pub(crate) fn foreign_writes(
-    store: &mut Store,
-    agent: &AgentId,
-    since: Option<Timestamp>,
-) -> Result<Check, StoreError> {
-    let facts = store.facts(agent, &[EventKind::WriteForeign, EventKind::LockLost], since)?;
-    let is_certain = |detail: &serde_json::Value| detail["certain"] != json!(false);
-    let mut paths: Vec<String> =
-        facts.into_iter().filter(|fact| is_certain(&fact.detail)).filter_map(|fact| fact.path).collect();
-    paths.sort_unstable();
-    paths.dedup();
-    Ok(if paths.is_empty() {
-        Check {
-            name: FOREIGN_WRITES,
-            status: Status::Pass,
-            detail: "no file of another agent was written".to_owned(),
-            evidence: Vec::new(),
-        }
-    } else {
-        Check {
-            name: FOREIGN_WRITES,
-            status: Status::Fail,
-            detail: format!(
-                "written without holding them: {}; see what happened: mala logs list --agent {}",
-                paths.join(", "),
-                word(agent.as_str())
-            ),
-            evidence: Vec::new(),
-        }
-    })
 }
 
 fn read(context: &Context, file: &Path) -> Result<String, CliError> {

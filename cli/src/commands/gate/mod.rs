@@ -1,26 +1,20 @@
 //! `mala gate`: whether a commit is accepted, and what git's hooks ask before there is one.
 
-pub(crate) mod check;
+mod check;
 mod commit_msg;
 mod post_commit;
 mod pre_commit;
-mod transcript;
 
 use std::env;
 
 use clap::Subcommand;
 use mala_agents::Client;
-use mala_config::{Settings, ValidateSettings};
-use mala_core::{AgentId, IssueId, Pattern, Scope};
-use mala_gate::rules::{Breadth, Clean, Foreign, Rules};
+use mala_core::{AgentId, IssueId, Scope};
 use mala_store::process::Process;
 use mala_store::{Party, Store};
 
 use crate::context::{Context, open};
 use crate::error::{CliError, Code};
-
-pub(crate) use check::{Question, verdict};
-pub(crate) use transcript::Transcript;
 
 /// Judge commits
 #[derive(Debug, Subcommand)]
@@ -53,16 +47,9 @@ pub(crate) struct Judged {
     issue: Option<IssueId>,
 }
 
-/// The agent and the issue that a command is about.
-#[derive(Debug, Clone)]
-pub(crate) struct Subject {
-    pub(crate) agent: Option<AgentId>,
-    pub(crate) issue: Option<IssueId>,
-}
-
 /// What git's hooks have to go by.
 enum Opened {
-    Known(Box<Store>, Subject),
+    Known(Box<Store>, mala_gate::Judged),
     /// The store cannot be used, and it is a person who commits.
     Unchecked(CliError),
 }
@@ -82,7 +69,11 @@ impl Judged {
         }
     }
 
-    pub(crate) fn resolve(&self, context: &Context, store: &mut Store) -> Result<Subject, CliError> {
+    pub(crate) fn resolve(
+        &self,
+        context: &Context,
+        store: &mut Store,
+    ) -> Result<mala_gate::Judged, CliError> {
         let bound = context.bound_party(store)?;
         let agent = match bound {
             Some(Party { agent, .. }) => Some(agent),
@@ -90,7 +81,7 @@ impl Judged {
         };
         let known = store.agents()?.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
         let issue = self.issue.clone().or_else(|| known.and_then(|known| known.party.issue));
-        Ok(Subject { agent, issue })
+        Ok(mala_gate::Judged { agent, issue })
     }
 }
 
@@ -101,19 +92,4 @@ fn is_below_client() -> bool {
     let me = Process::find(std::process::id());
     let mut above = me.iter().flat_map(Process::ancestors);
     is_marked || above.any(|process| Client::ALL.iter().any(|client| client.name() == process.name))
-}
-
-/// The rules that the settings ask for.
-pub(crate) fn rules(settings: &Settings) -> Result<Rules, CliError> {
-    let ValidateSettings { strict, clean, docs, .. } = &settings.validate;
-    let pattern = |text: &String| Ok(Pattern::parse(text.as_bytes())?);
-    Ok(Rules {
-        issue: settings.gate.issue_pattern.parse().map_err(CliError::usage)?,
-        required: settings.required(),
-        breadth: Breadth::default(),
-        foreign: if *strict { Foreign::Refused } else { Foreign::Named },
-        clean: if *clean { Clean::Required } else { Clean::Ignored },
-        for_people: Rules::default().for_people,
-        documentation: docs.iter().map(pattern).collect::<Result<_, CliError>>()?,
-    })
 }

@@ -2,15 +2,14 @@ use std::env;
 use std::path::PathBuf;
 
 use clap::Args;
-use mala_gate::hooks;
+use mala_gate::{StoreOwnership, hooks};
 use mala_git::{Repo, Unfit};
+use mala_session::refusal::Reader;
 use serde_json::json;
 
 use super::{Judged, Opened};
 use crate::context::Context;
 use crate::error::{CliError, Code, REFUSED};
-use crate::ownership::StoreOwnership;
-use crate::refusal::Reader;
 use crate::ui::{RED, plain};
 
 /// Check that only one's own files are staged; git's `pre-commit` hook calls this

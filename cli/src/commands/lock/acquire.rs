@@ -2,18 +2,18 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use mala_config::Override;
-use mala_core::{Conflict, IssueId, Mode, Scope, Timestamp};
+use mala_core::{Conflict, IssueId, Mode, Scope};
+use mala_gate::claim;
 use mala_logs::telemetry::{LockResult, WaitResult, metrics, spans};
+use mala_session::refusal::{self, Reader};
+use mala_session::{acquire, acquire_or_wait};
 use mala_store::{Cause, Outcome, Refusal, Request, Wait, show_circle};
 use serde_json::json;
 
 use super::{explain_conflicts, patience, write_locks};
-use crate::claim;
 use crate::context::{Caller, Context, Paths};
-use crate::enforce::take_over;
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
-use crate::refusal::{self, Reader};
 use crate::ui::{RED, plain, span};
 
 /// Lock files, all or none
@@ -62,7 +62,7 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
         ttl: settings.lock.ttl,
         reason: args.reason,
     };
-    let (began, since, mut has_waited) = (Instant::now(), Timestamp::now(), false);
+    let (began, mut has_waited) = (Instant::now(), false);
     let outcome = match patience {
         Some(patience) => {
             let wait = Wait { longest: patience, on_behalf_of: context.asker_process(), remind_every: None };
@@ -70,18 +70,17 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
             let span =
                 context.span().in_scope(|| spans::lock_wait(&request.party.agent, &targets.join(", ")));
             let _waiting = span.entered();
-            store.reserve_or_wait(&request, wait, |conflicts| {
+            acquire_or_wait(&scope, &mut store, &request, wait, |conflicts| {
                 has_waited = true;
                 say_waiting(context, patience, conflicts);
             })?
         }
-        None => store.reserve(&request)?,
+        None => acquire(&scope, &mut store, &request)?,
     };
     claim::note(&mut store, &scope, &request.party)?;
     count(&outcome, has_waited.then(|| began.elapsed()));
     match outcome {
         Outcome::Granted(locks) => {
-            take_over(&scope, &mut store, &locks, since)?;
             let body = json!({ "granted": json::locks(&locks), "conflicts": [] });
             context.ui.answer(&body, |out| write_locks(out, "locked", &locks))?;
             Ok(Code::SUCCESS)

@@ -1,13 +1,12 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use mala_core::{AgentId, Ask, AskId, AskState, Timestamp, Want};
-use mala_store::{Answered, Store, Which};
+use mala_core::{Ask, AskId, AskState, Timestamp};
+use mala_session::answer_release;
+use mala_store::Answered;
 use serde_json::json;
 
-use super::release::leaving;
 use crate::context::{Caller, Context, open};
-use crate::enforce::drain;
 use crate::error::{CliError, Code};
 use crate::json::{self, AskJson};
 use crate::typed::duration;
@@ -64,11 +63,13 @@ pub(super) fn cmd_answer(args: &AnswerArgs, context: &Context) -> Result<Code, C
     if answer == AnswerKind::Release && args.eta.is_some() {
         return Err(CliError::usage("`--eta` goes with `defer`: a released lock is not needed any longer"));
     }
-    let mut store = open(&context.scope()?)?;
+    let scope = context.scope()?;
+    let mut store = open(&scope)?;
     let holder = args.caller.agent(context, &mut store)?;
     match answer {
         AnswerKind::Release => {
-            let answered = release(context, &mut store, &holder, &id)?;
+            let supervised = context.supervised.as_ref();
+            let answered = answer_release(&scope, &mut store, supervised, &holder, &id)?;
             answer_released(context, &answered)
         }
         AnswerKind::Defer => {
@@ -76,24 +77,6 @@ pub(super) fn cmd_answer(args: &AnswerArgs, context: &Context) -> Result<Code, C
             answer_deferred(context, &store.answer_defer(&holder, &id, eta)?, eta)
         }
     }
-}
-
-/// Hands what was asked for to the asker, once nobody has it open for writing any more.
-pub(crate) fn release(
-    context: &Context,
-    store: &mut Store,
-    holder: &AgentId,
-    id: &AskId,
-) -> Result<Answered, CliError> {
-    let scope = context.scope()?;
-    let ask = store.find_ask(id)?;
-    let lock = store.locks()?.into_iter().find(|lock| lock.id == ask.lock && lock.agent == *holder);
-    let wants = lock.map(|lock| Want { target: lock.target, aliases: lock.aliases, mode: lock.mode });
-    let leaving = leaving(context, store, holder, &Which::These(wants.into_iter().collect()))?;
-    let _closed =
-        context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving)).transpose()?;
-    drain(&scope, &leaving)?;
-    Ok(store.answer_release(holder, id)?)
 }
 
 fn answer_released(context: &Context, answered: &Answered) -> Result<Code, CliError> {

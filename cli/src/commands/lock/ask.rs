@@ -1,12 +1,10 @@
 use std::ffi::OsString;
-use std::time::Duration;
 
 use clap::Args;
 use mala_config::Settings;
 use mala_core::{Ask, Conflict, Lock, Mode, Timestamp, Urgency};
-use mala_store::{
-    AskError, AskFilter, AskRequest, Cause, Outcome, Refusal, Request, Store, StoreError, Wait, show_circle,
-};
+use mala_session::{AskResult, ask, wait_for_asked};
+use mala_store::{AskFilter, AskRequest, Cause, Outcome, Refusal, Store, show_circle};
 use serde_json::json;
 
 use super::{explain_conflicts, patience, write_locks};
@@ -14,9 +12,6 @@ use crate::context::{Caller, Context, Paths, open};
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::ui::{RED, YELLOW, plain, span};
-
-/// How often an ask is tried again because the file changed hands in between.
-const TRIES: usize = 5;
 
 /// Ask the holder of a file to give it up
 ///
@@ -49,15 +44,6 @@ pub(crate) struct AskArgs {
     literal: bool,
 }
 
-/// What asking has come to.
-#[derive(Debug)]
-pub(crate) enum Asked {
-    /// The holders have to answer.
-    Asked(Vec<Ask>),
-    /// Nobody else holds it: it is the asker's now.
-    Granted(Vec<Lock>),
-}
-
 pub(super) fn cmd_ask(args: &AskArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
@@ -65,22 +51,26 @@ pub(super) fn cmd_ask(args: &AskArgs, context: &Context) -> Result<Code, CliErro
     let mut store = open(&scope)?;
     store.escalate_due()?;
     let request = args.request(context, &settings, &mut store)?;
-    let asked = ask(&mut store, &request)?;
+    let asked = ask(&scope, &mut store, &request)?;
     match (asked, patience) {
-        (Asked::Granted(locks), _) => granted(context, &mut store, &request, &locks),
-        (Asked::Asked(asks), None) => {
+        (AskResult::Granted(locks), _) => granted(context, &mut store, &request, &locks),
+        (AskResult::Asked(asks), None) => {
             let body = json!({ "asks": json::asks(&asks, store.now()), "granted": [] });
             context.ui.answer(&body, |out| {
                 asks.iter().try_for_each(|ask| writeln!(out, "asked {}", receipt(ask, Timestamp::now())))
             })?;
             Ok(Code::SUCCESS)
         }
-        (Asked::Asked(asks), Some(patience)) => {
+        (AskResult::Asked(asks), Some(patience)) => {
             for ask in &asks {
                 context.ui.note("asked", YELLOW, &receipt(ask, Timestamp::now()));
             }
-            let mut asking = open(&scope)?;
-            match wait(context, (&mut store, &mut asking), &request, patience)? {
+            let remind = |conflict: &Conflict| {
+                let (path, holder) = (plain(&conflict.want.target), &conflict.holder.agent);
+                context.ui.note("waiting", YELLOW, &format!("for `{path}`, held by `{holder}`"));
+            };
+            let patience = (patience, context.asker_process());
+            match wait_for_asked(&scope, &mut store, &request, patience, remind)? {
                 Outcome::Granted(locks) => granted(context, &mut store, &request, &locks),
                 Outcome::Refused(refusal) => refused(context, &mut store, &request, &refusal),
             }
@@ -108,53 +98,6 @@ impl AskArgs {
         let party = self.caller.party(context, store, None, None)?;
         Ok(AskRequest { party, want, ttl: settings.lock.ttl, why: self.why.clone(), urgency, due_in })
     }
-}
-
-/// Asks everybody in the way, or takes what nobody holds. The file may change hands in between; then it is asked again.
-pub(crate) fn ask(store: &mut Store, request: &AskRequest) -> Result<Asked, CliError> {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        match store.ask(request) {
-            Ok(asks) => return Ok(Asked::Asked(asks)),
-            Err(StoreError::Ask(AskError::Free { .. } | AskError::Yours { .. })) if tries < TRIES => {
-                if let Outcome::Granted(locks) = store.reserve(&wish(request))? {
-                    return Ok(Asked::Granted(locks));
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// What the asker wants to hold.
-fn wish(request: &AskRequest) -> Request {
-    Request {
-        party: request.party.clone(),
-        wants: vec![request.want.clone()],
-        ttl: request.ttl,
-        reason: Some(request.why.clone()),
-    }
-}
-
-/// Sleeps until the lock is the asker's. Whoever gets it before the asker does is asked as well.
-fn wait(
-    context: &Context,
-    (store, asking): (&mut Store, &mut Store),
-    request: &AskRequest,
-    patience: Duration,
-) -> Result<Outcome, CliError> {
-    // Reminded only when somebody else is in the way: the time itself never comes.
-    let wait =
-        Wait { longest: patience, on_behalf_of: context.asker_process(), remind_every: Some(patience) };
-    let ask_again = |conflicts: &[Conflict]| {
-        let is_asked = conflicts.is_empty() || asking.ask(request).is_ok();
-        if let Some(conflict) = conflicts.first().filter(|_| is_asked) {
-            let text = format!("for `{}`, held by `{}`", plain(&conflict.want.target), conflict.holder.agent);
-            context.ui.note("waiting", YELLOW, &text);
-        }
-    };
-    Ok(store.reserve_or_wait(&wish(request), wait, ask_again)?)
 }
 
 /// "`ann` for `a` (ask x1y2), due in 10m".

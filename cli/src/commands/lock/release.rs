@@ -1,11 +1,10 @@
 use clap::Args;
-use mala_core::{AgentId, Key, Target, Want};
-use mala_store::{Released, Store, Which};
+use mala_session::release;
+use mala_store::Released;
 use serde_json::json;
 
 use super::explain_conflicts;
 use crate::context::{Caller, Context, Selection};
-use crate::enforce::drain;
 use crate::error::{CliError, Code, REFUSED};
 use crate::json;
 use crate::ui::plain;
@@ -29,11 +28,7 @@ pub(super) fn cmd_release(args: &ReleaseArgs, context: &Context) -> Result<Code,
     let which = args.selection.resolve(context, &scope)?;
     let mut store = context.store(&scope)?;
     let agent = args.caller.agent(context, &mut store)?;
-    let leaving = leaving(context, &mut store, &agent, &which)?;
-    let _closed =
-        context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving)).transpose()?;
-    drain(&scope, &leaving)?;
-    match store.release(&agent, &which)? {
+    match release(&scope, &mut store, context.supervised.as_ref(), &agent, &which)? {
         Released::Done(locks) => {
             let body = json!({ "released": json::locks(&locks), "conflicts": [] });
             context.ui.answer(&body, |out| match locks.as_slice() {
@@ -54,33 +49,4 @@ pub(super) fn cmd_release(args: &ReleaseArgs, context: &Context) -> Result<Code,
             Ok(Code::from(REFUSED))
         }
     }
-}
-
-/// The files that are about to be released and may still be open: what is locked by name, and what a supervisor has seen
-/// being opened under a pattern.
-pub(super) fn leaving(
-    context: &Context,
-    store: &mut Store,
-    agent: &AgentId,
-    which: &Which,
-) -> Result<Vec<Key>, CliError> {
-    let held = store.locks()?.into_iter().filter(|lock| lock.agent == *agent && !lock.is_named());
-    let held = held.map(|lock| Want { target: lock.target, aliases: lock.aliases, mode: lock.mode });
-    let wants: Vec<Want> = match which {
-        Which::All => held.collect(),
-        Which::These(wants) => {
-            held.filter(|want| wants.iter().any(|wanted| wanted.target == want.target)).collect()
-        }
-    };
-    let named = wants.iter().filter_map(|want| match &want.target {
-        Target::File(key) => Some(key.clone()),
-        Target::Pattern(_) | Target::Name(_) => None,
-    });
-    let mut keys: Vec<Key> = named.collect();
-    if let Some(supervised) = &context.supervised {
-        keys.extend(supervised.guard.opened(&wants));
-    }
-    keys.sort_unstable();
-    keys.dedup();
-    Ok(keys)
 }

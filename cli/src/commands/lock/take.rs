@@ -4,12 +4,12 @@ use clap::Args;
 use mala_core::{Ask, AskId, Key, Lock, Mode, Target, Want};
 use mala_git::salvage::{self, SavedRef};
 use mala_git::{Repo, RepoPath};
+use mala_session::wait_for_writers;
 use mala_store::{Answered, Authority, Changes, Guard, Store};
 use serde_json::json;
 
 use super::asks::parse_id;
 use crate::context::{Caller, Context, open};
-use crate::enforce::drain;
 use crate::error::{CliError, Code};
 use crate::json::{self, AskJson};
 use crate::ui::plain;
@@ -64,7 +64,7 @@ pub(super) fn cmd_take(args: &TakeArgs, context: &Context) -> Result<Code, CliEr
     // A descriptor outlives its lock: nothing is taken while somebody still writes through one.
     let keys: Vec<Key> =
         dirty.iter().map(|path| repo.key(path)).chain(ask.want.target.file().cloned()).collect();
-    drain(&scope, &keys)?;
+    wait_for_writers(&scope, &keys)?;
     let saved = save(&repo, &ask, &dirty)?;
     guard.saved = saved.as_ref().map(|saved| saved.name.clone());
     let taken = store.take_asked(&by, &ask.id, &guard)?;

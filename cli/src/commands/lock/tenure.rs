@@ -3,11 +3,12 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
 use mala_core::{AgentId, Fence, Key};
+use mala_gate::StoreOwnership;
 use mala_git::{Ownership, OwnershipError};
+use mala_session::{OtherHolder, Tenure};
 
 use crate::context::{Caller, Context, open};
 use crate::error::{CliError, Code};
-use crate::ownership::{Other, StoreOwnership, Tenure};
 
 /// Of each file, whether the caller has held it alone, and who else holds it now
 #[derive(Debug, Args)]
@@ -33,7 +34,7 @@ pub(super) fn cmd_tenure(args: &TenureArgs, context: &Context) -> Result<Code, C
 
 fn tenure(ownership: &StoreOwnership, agent: &AgentId, key: &Key) -> Result<Tenure, OwnershipError> {
     let fence = ownership.owned(agent, key, None)?.map(|Fence(number)| number);
-    let holder = ownership.holder(key, Some(agent))?.map(|holder| Other {
+    let holder = ownership.holder(key, Some(agent))?.map(|holder| OtherHolder {
         agent: holder.agent.to_string(),
         issue: holder.issue.map(|issue| issue.to_string()),
         since: holder.since.as_millis(),

@@ -2,11 +2,10 @@ use std::ffi::OsString;
 
 use clap::Args;
 use mala_core::{AgentId, Mode};
+use mala_session::transfer;
 use mala_store::Which;
 
-use super::release::leaving;
 use crate::context::{Context, Paths, open};
-use crate::enforce::drain;
 use crate::error::{CliError, Code};
 use crate::ui::plain;
 
@@ -45,11 +44,8 @@ pub(super) fn cmd_transfer(args: &TransferArgs, context: &Context) -> Result<Cod
         let paths = Paths { paths: args.paths.clone(), literal: args.literal };
         Which::These(context.wants(&scope, &paths, Mode::Exclusive)?)
     };
-    let leaving = leaving(context, &mut store, &args.from, &which)?;
-    let _closed =
-        context.supervised.as_ref().map(|supervised| supervised.guard.leave(&leaving)).transpose()?;
-    drain(&scope, &leaving)?;
-    let moved = store.transfer(&args.from, &args.to, &which)?;
+    let hands = (&args.from, &args.to);
+    let moved = transfer(&scope, &mut store, context.supervised.as_ref(), hands, &which)?;
     super::answer_renewed(context, "transferred", &args.from, &moved, |out, locks| {
         locks.iter().try_for_each(|lock| {
             writeln!(out, "`{}` now belongs to `{}` (fence {})", plain(&lock.target), lock.agent, lock.fence)

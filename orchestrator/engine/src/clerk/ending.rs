@@ -3,6 +3,7 @@
 //! The order is the promise. While the agent's locks are still held: its uncommitted work is saved to a ref, then its
 //! files are restored, then the note is written, and only with the end of the attempt do the locks go.
 
+use mala_git::salvage::{Before, Staged};
 use mala_issues::Label;
 use serde_json::json;
 
@@ -10,7 +11,6 @@ use super::Clerk;
 use crate::note::{self, Handoff};
 use crate::ports::{Attempt, Ending, Finish, Interruption, Judgement, PortError};
 use crate::{State, range};
-use mala_git::salvage::{Before, Staged};
 
 /// Why an attempt ends without having been accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use mala_git::RepoPath;
+use mala_git::salvage::{self, Before, Changes, SavedRef, Staged, Unfinished, Unlike};
 
 use super::{Clerk, Handed};
 use crate::error::causes;
 use crate::note::{Leftovers, Trouble};
 use crate::ports::{Attempt, PortError};
-use mala_git::salvage::{self, Before, Changes, SavedRef, Staged, Unfinished, Unlike};
 
 /// How often saving work is tried, and how long to wait in between.
 const SALVAGE_TRIES: u32 = 5;

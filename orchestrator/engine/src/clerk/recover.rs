@@ -1,13 +1,13 @@
 //! What a run that was killed has left behind, made good.
 
 use mala_core::RunId;
+use mala_git::salvage;
 
 use super::{Cause, Clerk, Given};
 use crate::error::causes;
 use crate::ports::{Abandoned, Attempt, Detail, Interruption, Judgement, PortError};
 use crate::summary::Recovered;
 use crate::{State, Step};
-use mala_git::salvage;
 
 impl Clerk {
     /// Ends every attempt of runs that are gone: nothing of theirs runs any more, work that passes the gate counts, other

@@ -24,6 +24,9 @@ mod undo;
 
 use mala_core::{Actor, EvidenceId, Fence, Owner};
 
+use self::stage::Draft;
+use crate::{FileChange, Oid, Ownership, Repo, RepoPath};
+
 pub use self::error::{CommitError, NotYours};
 pub use self::hook::{GitHooks, HookCall, HookEnd, HookRunner};
 pub use self::index::change_index;
@@ -31,9 +34,6 @@ pub use self::message::is_signed_by;
 pub use self::select::Selection;
 pub use self::sweep::{Swept, sweep};
 pub use self::undo::undo;
-
-use self::stage::Draft;
-use crate::{FileChange, Oid, Ownership, Repo, RepoPath};
 
 /// What to commit, and as whom.
 #[derive(Debug, Clone)]

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{FileChange, Oid, Repo, RepoPath};
 use mala_core::{AgentId, Key, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -14,6 +13,7 @@ use super::raw::{self, Taken};
 use super::staged::{Entries, unmerged};
 use super::{SalvageError, SavedRef, commit_tree, dirty, held_at, ref_part, refs, tree_with};
 use crate::retry::Git;
+use crate::{FileChange, Oid, Repo, RepoPath};
 
 /// How often what is uncommitted is read while agents give their files back.
 const MOST_READS: u32 = 4;

@@ -20,16 +20,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-use crate::commit::{CommitError, change_index};
-use crate::{Content, Entry, FileChange, Kind, Oid, Repo, RepoPath, State, TreeEntry};
 use mala_core::{IssueId, Owner, Timestamp};
 use thiserror::Error;
 
 use self::before::Untouched;
 use self::raw::Taken;
-use crate::GitError;
 use crate::call::nul_separated;
+use crate::commit::{CommitError, change_index};
 use crate::retry::Git;
+use crate::{Content, Entry, FileChange, GitError, Kind, Oid, Repo, RepoPath, State, TreeEntry};
 
 pub use before::{Before, Uncommitted};
 pub use raw::{LeftOut, unreadable};

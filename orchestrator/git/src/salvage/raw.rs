@@ -10,12 +10,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use crate::{FileChange, Oid, Repo, RepoPath, TreeEntry};
-
 use super::before::Untouched;
 use super::{SalvageError, held_at, oid, remove_file};
-use crate::GitError;
 use crate::retry::Git;
+use crate::{FileChange, GitError, Oid, Repo, RepoPath, TreeEntry};
 
 const LINK: &str = "120000";
 

@@ -5,9 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::thread;
 use std::time::Duration;
 
-use crate::Repo;
-
 use super::SalvageError;
+use crate::Repo;
 use crate::retry::Git;
 
 /// How long a lock must stay the same before it counts as left behind. A git holds the lock of one ref for an instant.

@@ -5,12 +5,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::{Oid, Repo, RepoPath};
-
 use super::{SalvageError, remove_file};
-use crate::GitError;
 use crate::call::nul_separated;
 use crate::retry::Git;
+use crate::{GitError, Oid, Repo, RepoPath};
 
 const FROM_STDIN: [&str; 2] = ["--pathspec-from-file=-", "--pathspec-file-nul"];
 

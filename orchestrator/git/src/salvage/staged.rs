@@ -10,13 +10,12 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use crate::{Oid, Repo, RepoPath};
 use mala_core::{AgentId, Key, Scope};
 use serde::{Deserialize, Serialize};
 
 use super::{SalvageError, held_at, restore};
-use crate::GitError;
 use crate::retry::Git;
+use crate::{GitError, Oid, Repo, RepoPath};
 
 /// What the index holds at a path, as `git ls-files --stage` tells it; several lines during a merge, none if there is no entry.
 type Entry = Vec<String>;

@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
-use crate::Repo;
 use mala_core::Timestamp;
 
 use super::SalvageError;
+use crate::Repo;
 use crate::retry::Git;
 
 /// What says that something is under way, and the command that forgets it and touches neither index nor files. A rebase and a

@@ -5,12 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{FileChange, Oid, Repo, RepoPath, TreeEntry};
-
 use super::before::Untouched;
 use super::raw::{self, Taken};
 use super::staged::unmerged;
 use super::{Before, SalvageError, held_at};
+use crate::{FileChange, Oid, Repo, RepoPath, TreeEntry};
 
 /// Files that are not as they will be given back.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,11 +20,11 @@ use mala_core::shell::word;
 use mala_core::{AgentId, Owner, Scope};
 use thiserror::Error;
 
-pub use self::carry::{Carried, CarryError, How};
-
 use crate::owned_directory::{self, OwnedDirectory};
 use crate::ownership::{Standing, standing};
 use crate::{GitError, Kind, Oid, Ownership, OwnershipError, Repo, RepoPath, State};
+
+pub use self::carry::{Carried, CarryError, How};
 
 /// As many processes write files as there are cores.
 const ALL_CORES: &[&str] = &["checkout.workers=0"];

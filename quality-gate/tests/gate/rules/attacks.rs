@@ -1,7 +1,8 @@
 //! However a commit was made, it holds only its agent's files.
 
-use super::{Desk, find};
 use mala_gate::verdict::Status;
+
+use super::{Desk, find};
 
 /// `A` has tested its change, and `B`'s change is staged beside it.
 fn desk() -> Desk {

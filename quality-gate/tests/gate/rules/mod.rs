@@ -125,7 +125,11 @@ impl Desk {
         let verdict = self.check();
         let failures: Vec<&Check> = verdict.failures().collect();
         assert!(!verdict.is_pass());
-        assert_eq!(failures.iter().map(|check| check.name).collect::<Vec<_>>(), [name], "{failures:#?}");
+        assert_eq!(
+            failures.iter().map(|check| check.name.as_str()).collect::<Vec<_>>(),
+            [name],
+            "{failures:#?}"
+        );
         assert!(failures[0].detail.contains('`'), "it names a command: {}", failures[0].detail);
         failures[0].detail.clone()
     }
@@ -136,7 +140,7 @@ pub(crate) fn command(text: &str) -> CommandPattern {
 }
 
 pub(crate) fn find<'a>(verdict: &'a Verdict, name: &str) -> &'a Check {
-    verdict.checks.iter().find(|check| check.name == name).unwrap()
+    verdict.checks.iter().find(|check| check.name.as_str() == name).unwrap()
 }
 
 /// A tested and committed change of `a.txt`.
@@ -153,7 +157,7 @@ fn a_tested_commit_of_ones_own_files_is_accepted() {
     let (d, id) = honest();
     let verdict = d.check();
     assert!(verdict.is_pass(), "{verdict:#?}");
-    let statuses: Vec<_> = verdict.checks.iter().map(|check| (check.name, check.status)).collect();
+    let statuses: Vec<_> = verdict.checks.iter().map(|check| (check.name.as_str(), check.status)).collect();
     assert_eq!(
         statuses,
         [

@@ -1,0 +1,43 @@
+//! Work of a run that was killed, saved before anybody else writes over it.
+//!
+//! The next `mala run` hands such work over. Until then its files are free, as everything is that the dead held. So whoever is
+//! the first to get one of them saves what is there, under the very ref that the note will name.
+
+use std::collections::BTreeSet;
+
+use mala_core::issue::Attempt;
+use mala_core::{Key, Scope};
+use mala_git::{Repo, RepoPath, salvage};
+use mala_store::{Progress, Store};
+
+use crate::SessionError;
+
+/// Saves what attempts that nobody will end have left in the checkout, once for each.
+pub(crate) fn save_orphaned_work(scope: &Scope, store: &mut Store) -> Result<(), SessionError> {
+    let mut stranded = store.stranded()?;
+    stranded.retain(|attempt| attempt.saved_ref.is_none());
+    if stranded.is_empty() {
+        return Ok(());
+    }
+    let repo = Repo::new(scope.clone());
+    let mut dirty = salvage::dirty(&repo)?;
+    // What cannot be read is named when the attempt is ended.
+    salvage::unreadable(&repo, &dirty).iter().for_each(|left| _ = dirty.remove(&left.path));
+    let dirty: Vec<RepoPath> = dirty.into_iter().collect();
+    let keys: Vec<Key> = dirty.iter().map(|path| repo.key(path)).collect();
+    for Attempt { id, issue, number, agent, started_at, .. } in stranded {
+        let owned = store.owned_each(&agent, &keys, Some(started_at))?;
+        let own: BTreeSet<RepoPath> = dirty
+            .iter()
+            .zip(owned)
+            .filter(|(_, fence)| fence.is_some())
+            .map(|(path, _)| path.clone())
+            .collect();
+        let name = salvage::attempt_ref(&issue, number);
+        let message = format!("{issue}: work of attempt {number} by {agent}\n\nits run was killed\n");
+        if let Some(saved) = salvage::save(&repo, &name, &own, &message)? {
+            store.keep(id, &Progress { saved_ref: Some(saved.name), ..Progress::default() })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,386 @@
+//! Where an agent's process tree turns to its supervisor.
+//!
+//! Inside the tree nobody may touch the store, so `mala` there hands its arguments, its folder and its standard streams
+//! to the supervisor over a socket. The supervisor runs the very same command as the tree's agent, whatever name was
+//! given, and answers with the exit code. Who is asking is told by the kernel: only processes of the tree are served.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, IoSlice, IoSliceMut, IsTerminal, PipeReader, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, thread};
+
+use mala_agents::mcp::{CommandLine, Leash, Ran};
+use mala_store::Party;
+use mala_store::process::Process;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::event::epoll;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg, sockopt::socket_peercred,
+};
+
+use crate::{SessionError, StoreGuard, Supervised};
+
+/// The exit code of a command that did what it was asked to.
+const SUCCESS: u8 = 0;
+
+/// Tells the tree where its supervisor listens. It gives no rights: whoever forgets it is merely refused the store.
+pub const VARIABLE: &str = "MALA_SUPERVISOR";
+/// The longest message: far more than the system allows for arguments that make sense here.
+const MAX_MESSAGE_BYTES: u64 = 4 << 20;
+/// So many are served at once; others wait until one of them is done.
+const MAX_REQUESTS: usize = 64;
+/// How long somebody may take to go on with what they have begun to ask.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The socket of this process's supervisor, if it belongs to a tree.
+pub fn supervisor() -> Option<PathBuf> {
+    env::var_os(VARIABLE).map(PathBuf::from)
+}
+
+/// Has the supervisor run this process's command line.
+pub fn ask(socket: &Path) -> Result<u8, SessionError> {
+    ask_for(socket, env::args_os())
+}
+
+/// Has the supervisor run the command line `args`, the program first.
+pub fn ask_for(socket: &Path, args: impl Iterator<Item = OsString>) -> Result<u8, SessionError> {
+    let args: Vec<OsString> = args.collect();
+    let (input, out, err) = (io::stdin(), io::stdout(), io::stderr());
+    let typed = if args.iter().any(|arg| arg == "-") { typed()? } else { None };
+    let input = typed.as_ref().map_or(input.as_fd(), AsFd::as_fd);
+    talk(socket, args.into_iter(), [input, out.as_fd(), err.as_fd()]).map_err(SessionError::Unreachable)
+}
+
+/// What is typed from now on, if this process reads from a terminal. That is for the programs in front, and the
+/// supervisor is not one of them.
+fn typed() -> io::Result<Option<PipeReader>> {
+    if !io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    let (reader, mut writer) = io::pipe()?;
+    thread::spawn(move || io::copy(&mut io::stdin(), &mut writer));
+    Ok(Some(reader))
+}
+
+/// Has the supervisor run the command line `args`, and returns what it answers.
+pub fn query(socket: &Path, args: impl Iterator<Item = OsString>) -> Result<(u8, Vec<u8>), SessionError> {
+    let (input, err) = (io::stdin(), io::stderr());
+    let (mut reader, writer) = io::pipe()?;
+    // Read beside it, or a long answer would fill the pipe and wait forever.
+    let answer = thread::spawn(move || {
+        let mut answer = Vec::new();
+        reader.read_to_end(&mut answer).map(|_| answer)
+    });
+    let code = talk(socket, args, [input.as_fd(), writer.as_fd(), err.as_fd()])
+        .map_err(SessionError::Unreachable)?;
+    drop(writer);
+    let answer =
+        answer.join().map_err(|_panic| io::Error::other("reading the supervisor's answer failed"))??;
+    Ok((code, answer))
+}
+
+fn talk(socket: &Path, args: impl Iterator<Item = OsString>, streams: [BorrowedFd<'_>; 3]) -> io::Result<u8> {
+    code(&mut put(socket, &env::current_dir()?, args, streams)?)
+}
+
+/// Puts a question to the supervisor: `args`, typed in the folder `here`.
+fn put(
+    socket: &Path,
+    here: &Path,
+    args: impl Iterator<Item = OsString>,
+    streams: [BorrowedFd<'_>; 3],
+) -> io::Result<UnixStream> {
+    let mut stream = connect(socket)?;
+    send_streams(&stream, streams)?;
+    for text in std::iter::once(here.as_os_str().to_owned()).chain(args) {
+        stream.write_all(&(text.len() as u64).to_le_bytes())?;
+        stream.write_all(text.as_bytes())?;
+    }
+    stream.shutdown(std::net::Shutdown::Write)?;
+    Ok(stream)
+}
+
+fn code(stream: &mut UnixStream) -> io::Result<u8> {
+    let mut code = [0];
+    stream.read_exact(&mut code)?;
+    Ok(code[0])
+}
+
+/// Has the supervisor run a command for one of this process's calls, and hangs up when the call is over. None of this
+/// process's own streams is handed out.
+pub fn relay(socket: &Path, here: &Path, line: &CommandLine, leash: &Leash) -> Result<Ran, SessionError> {
+    let args = std::iter::once("mala").chain(line.words.iter().map(String::as_str)).map(OsString::from);
+    let (input, mut typed) = io::pipe()?;
+    let (out, their_out) = io::pipe()?;
+    let (err, their_err) = io::pipe()?;
+    let streams = [input.as_fd(), their_out.as_fd(), their_err.as_fd()];
+    let stream = put(socket, here, args, streams).map_err(SessionError::Unreachable)?;
+    // As long as these were open here, their ends would never be seen.
+    drop((input, their_out, their_err));
+    let text = line.input.clone();
+    if !text.is_empty() {
+        // Beside everything else: a command need not read what it is given.
+        thread::spawn(move || typed.write_all(text.as_bytes()));
+    }
+    Answer { stream, out: Some(out), err: Some(err), answer: Vec::new() }
+        .wait(leash)
+        .map_err(SessionError::Unreachable)
+}
+
+/// An answer that is on its way.
+struct Answer {
+    stream: UnixStream,
+    out: Option<PipeReader>,
+    err: Option<PipeReader>,
+    answer: Vec<u8>,
+}
+
+impl Answer {
+    fn wait(mut self, leash: &Leash) -> io::Result<Ran> {
+        loop {
+            let pipes = [self.out.as_ref(), self.err.as_ref()].map(|pipe| pipe.map(AsFd::as_fd));
+            let fds = [self.stream.as_fd(), leash.as_fd()].into_iter().chain(pipes.into_iter().flatten());
+            let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let mut ready = fds.iter().map(|fd| fd.any().unwrap_or(false));
+            let (is_answered, is_over) = (ready.next() == Some(true), ready.next() == Some(true));
+            let has_out = pipes[0].is_some() && ready.next() == Some(true);
+            let has_err = pipes[1].is_some() && ready.next() == Some(true);
+            drop(fds);
+            if has_out {
+                move_on(&mut self.out, |bytes| self.answer.extend_from_slice(bytes))?;
+            }
+            if has_err {
+                move_on(&mut self.err, |bytes| leash.remarks().push(bytes))?;
+            }
+            if is_over {
+                // Hanging up ends whatever the command waits for.
+                return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
+            }
+            if is_answered && self.out.is_none() && self.err.is_none() {
+                return Ok(Ran { code: code(&mut self.stream)?, answer: self.answer });
+            }
+        }
+    }
+}
+
+/// Takes what has come; forgets the pipe when it is closed.
+fn move_on(pipe: &mut Option<PipeReader>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut buffer = [0; 16 * 1024];
+    let Some(from) = pipe else { return Ok(()) };
+    match from.read(&mut buffer)? {
+        0 => *pipe = None,
+        count => take(&buffer[..count]),
+    }
+    Ok(())
+}
+
+/// The socket in the folder `dir` whose supervisor knows this process as one of its tree. For programs that were started
+/// without the variable: some clients hand only a few variables on.
+pub fn find(dir: &Path) -> Option<PathBuf> {
+    let words = || ["mala", "whoami", "--json"].map(OsString::from).into_iter();
+    let sockets = fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path());
+    sockets
+        .filter(|path| path.extension().is_some_and(|extension| extension == "sock"))
+        .find(|socket| query(socket, words()).is_ok_and(|(code, _)| code == SUCCESS))
+}
+
+/// The sockets in the folder `dir` whose supervisors were killed: nobody listens there, and their processes are gone.
+pub fn left(dir: &Path) -> Vec<PathBuf> {
+    let sockets = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    sockets.filter(|socket| is_left(socket)).collect()
+}
+
+/// One that was made just now has a process, and one of another container has somebody who listens.
+fn is_left(socket: &Path) -> bool {
+    let name = socket.file_name().and_then(|name| name.to_str());
+    let pid = name.and_then(|name| name.strip_suffix(".sock")?.parse().ok());
+    pid.is_some_and(|pid| Process::find(pid).is_none())
+        && matches!(connect(socket), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Another process's standard streams.
+#[derive(Debug)]
+pub struct ClientStreams {
+    pub input: File,
+    pub out: File,
+    pub err: File,
+}
+
+/// A command that a process of the tree wants its supervisor to run.
+#[derive(Debug)]
+pub struct CommandRequest {
+    /// The directory that it was typed in.
+    pub here: PathBuf,
+    /// The program first.
+    pub args: Vec<OsString>,
+    pub streams: ClientStreams,
+    pub supervised: Supervised,
+}
+
+/// Runs a command for the tree and says its exit code.
+pub type RunCommand = fn(CommandRequest) -> u8;
+
+/// The supervisor's end. The socket's file goes away with it.
+#[derive(Debug)]
+pub struct SupervisorSocket {
+    socket: PathBuf,
+}
+
+impl SupervisorSocket {
+    /// Listens in the directory `dir` and has `run` act as `party`, which `guard` watches over.
+    pub fn open(dir: &Path, party: &Party, guard: &Arc<StoreGuard>, run: RunCommand) -> io::Result<Self> {
+        fs::create_dir_all(dir)?;
+        let socket = dir.join(format!("{}.sock", std::process::id()));
+        let _ = fs::remove_file(&socket);
+        let folder = File::open(dir)?;
+        let listener = UnixListener::bind(short_path(&folder, &socket))?;
+        let (party, guard) = (party.clone(), guard.clone());
+        thread::Builder::new().spawn(move || answer(&listener, &party, &guard, run))?;
+        Ok(Self { socket })
+    }
+
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+}
+
+impl Drop for SupervisorSocket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+/// Serves whoever comes, so many at once. Where a file or a thread cannot be had, that one is turned away, and others may have
+/// more luck.
+fn answer(listener: &UnixListener, party: &Party, guard: &Arc<StoreGuard>, run: RunCommand) {
+    let at_work = Arc::new(());
+    for stream in listener.incoming() {
+        while Arc::strong_count(&at_work) > MAX_REQUESTS {
+            thread::sleep(POLL_INTERVAL);
+        }
+        let (party, guard, one) = (party.clone(), guard.clone(), at_work.clone());
+        let started = stream.and_then(|stream| {
+            thread::Builder::new().spawn(move || {
+                let _one = one;
+                serve(stream, party, guard, run);
+            })
+        });
+        if started.is_err() {
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+}
+
+/// Connects to a supervisor of this process. Anybody can make a socket and claim to be one, so the kernel is asked who it is.
+fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let folder = File::open(socket.parent().unwrap_or(Path::new("/")))?;
+    let stream = UnixStream::connect(short_path(&folder, socket))?;
+    let supervisor = peer(&stream)?;
+    if !is_below(std::process::id(), supervisor) {
+        let text = format!("process {supervisor}, which listens there, did not start this one");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    Ok(stream)
+}
+
+/// The process at the other end.
+fn peer(stream: &UnixStream) -> io::Result<u32> {
+    Ok(socket_peercred(stream)?.pid.as_raw_nonzero().get().unsigned_abs())
+}
+
+/// True if the process `pid` is in the tree of the process `root`.
+fn is_below(pid: u32, root: u32) -> bool {
+    Process::find(pid).is_some_and(|process| process.ancestors().any(|ancestor| ancestor.pid == root))
+}
+
+/// A socket's path may have only about a hundred characters; through an open folder every path is short.
+fn short_path(folder: &File, socket: &Path) -> PathBuf {
+    Path::new("/proc/self/fd")
+        .join(folder.as_raw_fd().to_string())
+        .join(socket.file_name().unwrap_or_default())
+}
+
+fn serve(mut stream: UnixStream, party: Party, guard: Arc<StoreGuard>, run: RunCommand) {
+    // Whoever is not of the tree, or does not talk sense, gets no answer.
+    let Ok(Request { here, args, streams, asker, pid }) = receive(&mut stream) else { return };
+    guard.turns().settle();
+    guard.record_commits();
+    let code =
+        run(CommandRequest { here, args, streams, supervised: Supervised { party, asker, pid, guard } });
+    let _ = stream.write_all(&[code]);
+}
+
+struct Request {
+    here: PathBuf,
+    args: Vec<OsString>,
+    streams: ClientStreams,
+    asker: OwnedFd,
+    pid: u32,
+}
+
+fn receive(stream: &mut UnixStream) -> io::Result<Request> {
+    let pid = peer(stream)?;
+    let asker = hang_up(stream)?;
+    if !is_below(pid, std::process::id()) {
+        return Err(io::Error::from(io::ErrorKind::PermissionDenied));
+    }
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
+    let streams = receive_streams(stream)?;
+    let mut message = Vec::new();
+    stream.take(MAX_MESSAGE_BYTES).read_to_end(&mut message)?;
+    let mut texts = Vec::new();
+    let mut rest = message.as_slice();
+    while let Some((length, after)) = rest.split_first_chunk::<8>() {
+        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let text = after.get(..length).ok_or(io::ErrorKind::InvalidData)?;
+        texts.push(OsString::from_vec(text.to_vec()));
+        rest = &after[length..];
+    }
+    let mut texts = texts.into_iter();
+    let here = texts.next().map(PathBuf::from).ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Request { here, args: texts.collect(), streams, asker, pid })
+}
+
+/// A handle that becomes readable when the other side of the stream is gone, with its process or before. That it has said
+/// all it wanted to say does not count.
+fn hang_up(stream: &UnixStream) -> io::Result<OwnedFd> {
+    let watch = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&watch, stream, epoll::EventData::new_u64(0), epoll::EventFlags::HUP)?;
+    Ok(watch)
+}
+
+fn send_streams(stream: &UnixStream, fds: [BorrowedFd<'_>; 3]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(stream, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())?;
+    Ok(())
+}
+
+fn receive_streams(stream: &UnixStream) -> io::Result<ClientStreams> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    recvmsg(stream, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut fds) = message
+            && let (Some(input), Some(out), Some(err)) = (fds.next(), fds.next(), fds.next())
+        {
+            return Ok(ClientStreams { input: input.into(), out: out.into(), err: err.into() });
+        }
+    }
+    Err(io::Error::from(io::ErrorKind::InvalidData))
+}

@@ -1,0 +1,443 @@
+//! Test commands take turns: the kernel tier holds each until its mutex is free.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use mala_config::Settings;
+use mala_core::ports::Liveness;
+use mala_core::text::{plain, span};
+use mala_core::{
+    Actor, CommandPattern, Conflict, Life, Lock, LockName, Mode, Owner, Scope, Target, Timestamp, Want,
+};
+use mala_gate::StoreOwnership;
+use mala_gate::evidence::output::sha256;
+use mala_gate::evidence::{Ended, Launch, Place, Recording};
+use mala_git::Repo;
+use mala_git::snapshot::FoundSnapshot;
+use mala_logs::secrets::mask_args;
+use mala_logs::telemetry::metrics;
+use mala_logs::telemetry::spans::{self, Span};
+use mala_sandbox::{Capture, Exit, Held, Hold, Ruling, Start};
+use mala_store::process::{self, Process, ProcessTable};
+use mala_store::{Cause, EventKind, Outcome, Party, Request, Store, StoreError, Wait};
+use serde_json::json;
+
+use crate::acquire::wait_for_mutex;
+
+/// How often somebody who waits is told what for.
+const REMIND_EVERY: Duration = Duration::from_secs(30);
+
+/// Up to this long, waits are told in seconds.
+const SECONDS_COUNT: Duration = Duration::from_secs(120);
+/// How long anybody waits until what a program did is written down.
+const LONGEST_RECORDING: Duration = Duration::from_secs(10);
+/// How soon it is noticed that a program has ended, if nobody says so.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Which commands wait for which mutex, and how long.
+#[derive(Debug, Clone)]
+pub struct TurnRules {
+    pub guarded: Vec<(LockName, CommandPattern)>,
+    pub longest: Duration,
+    pub ttl: Duration,
+}
+
+impl From<&Settings> for TurnRules {
+    fn from(settings: &Settings) -> Self {
+        Self { guarded: settings.guarded(), longest: settings.test.wait, ttl: settings.lock.ttl }
+    }
+}
+
+impl TurnRules {
+    /// The mutexes that a command line needs, each once.
+    pub fn names(&self, args: &[OsString]) -> Vec<LockName> {
+        let mut names: Vec<LockName> = Vec::new();
+        for (name, pattern) in &self.guarded {
+            if pattern.matches(args) && !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+
+    /// True if a program that is called so may need one.
+    fn are_about(&self, program: &OsStr) -> bool {
+        self.guarded.iter().any(|(_, pattern)| pattern.is_about(program))
+    }
+}
+
+/// What a process has said about the test that it becomes.
+#[derive(Debug, Clone, Default)]
+pub struct Announcement {
+    /// The snapshot that it runs in.
+    pub snapshot: Option<PathBuf>,
+    /// The mutexes that it has already: it waited for them itself, because it would not wait for long.
+    pub locks: Vec<Lock>,
+}
+
+type Announced = Arc<Mutex<HashMap<u32, Announcement>>>;
+
+/// The turns of one agent's tree.
+#[derive(Debug)]
+pub struct Turns {
+    scope: Scope,
+    party: Party,
+    rules: TurnRules,
+    /// What the agent does is told as a part of this, as long as its command runs.
+    span: Mutex<Span>,
+    /// Processes of the tree whose next program is a test, because they said so.
+    announced: Announced,
+    running: Running,
+}
+
+/// Programs that have had their turn and are not recorded yet.
+#[derive(Debug, Clone, Default)]
+struct Running(Arc<(Mutex<Vec<Owner>>, Condvar)>);
+
+impl Running {
+    fn add(&self, program: Owner) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).push(program);
+    }
+
+    fn remove(&self, program: &Owner) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|known| known != program);
+        self.0.1.notify_all();
+    }
+
+    fn settle(&self) {
+        let is_over = |program: &Owner| ProcessTable.of(program) == Life::Dead;
+        let (began, (running, recorded)) = (Instant::now(), &*self.0);
+        let mut programs = running.lock().unwrap_or_else(PoisonError::into_inner);
+        while programs.iter().any(is_over) && began.elapsed() < LONGEST_RECORDING {
+            let waited = recorded.wait_timeout(programs, LOOK_AGAIN);
+            (programs, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Turns {
+    pub fn new(scope: Scope, party: Party, rules: TurnRules, span: Span) -> Self {
+        Self {
+            scope,
+            party,
+            rules,
+            span: Mutex::new(span),
+            announced: Arc::default(),
+            running: Running::default(),
+        }
+    }
+
+    pub(super) fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// The agent's session, for a collector.
+    pub fn span(&self) -> Span {
+        self.span.lock().map_or_else(|_| Span::none(), |span| span.clone())
+    }
+
+    /// The agent's session is over.
+    pub fn end_span(&self) {
+        if let Ok(mut span) = self.span.lock() {
+            *span = Span::none();
+        }
+    }
+
+    /// Returns when every program that has ended is recorded: who started it may ask for the record next.
+    pub fn settle(&self) {
+        self.running.settle();
+    }
+
+    /// The next program that this process becomes is a test.
+    pub fn announce(&self, pid: u32, announcement: Announcement) {
+        if let Ok(mut announced) = self.announced.lock() {
+            announced.insert(pid, announcement);
+        }
+    }
+
+    /// True if the process has said so and has not become a test yet: a program is looked for in several folders.
+    pub fn is_announced(&self, pid: u32) -> bool {
+        self.announced.lock().is_ok_and(|announced| announced.contains_key(&pid))
+    }
+
+    /// The snapshot in this folder, if it is one of ours.
+    pub fn snapshot(&self, folder: &Path) -> Option<Scope> {
+        let folder = folder.canonicalize().ok()?;
+        let is_ours = |scope: &Scope| scope.root() == folder && scope.git_dir() == self.scope.git_dir();
+        let is_in_place = folder.starts_with(self.scope.work_dir());
+        is_in_place.then(|| Scope::discover(&folder).ok()).flatten().filter(is_ours)
+    }
+
+    /// The turn that this program has to wait for, if any.
+    pub fn of(&self, start: &Start<'_>) -> Option<Turn> {
+        let announced = self.announced.lock().ok().and_then(|announced| announced.get(&start.pid).cloned());
+        let mut names =
+            if self.rules.are_about(start.called) { self.rules.names(start.args()) } else { Vec::new() };
+        let folder = announced.as_ref().and_then(|said| said.snapshot.as_deref());
+        let snapshot = folder.and_then(|folder| self.snapshot(folder));
+        if announced.is_some() && names.is_empty() {
+            names.push(LockName::test());
+        }
+        (!names.is_empty()).then(|| Turn {
+            span: self.span(),
+            snapshot,
+            scope: self.scope.clone(),
+            request: Request {
+                party: self.party.clone(),
+                wants: names.into_iter().map(want).collect(),
+                ttl: self.rules.ttl,
+                reason: Some(command_line(start.args())),
+            },
+            longest: self.rules.longest,
+            announced: self.announced.clone(),
+            running: self.running.clone(),
+            argv: start.args().to_vec(),
+            locks: announced.map(|said| said.locks).unwrap_or_default(),
+            granted: None,
+            recording: None,
+            found: None,
+            capture: None,
+        })
+    }
+}
+
+pub fn want(name: LockName) -> Want {
+    Want { target: Target::Name(name), aliases: Vec::new(), mode: Mode::Exclusive }
+}
+
+/// A command line as it is shown and noted, without secrets.
+pub fn command_line(args: &[OsString]) -> String {
+    mask_args(&lossy(args)).iter().map(plain).collect::<Vec<_>>().join(" ")
+}
+
+/// Arguments as text.
+pub fn lossy(args: &[OsString]) -> Vec<String> {
+    args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+}
+
+/// The mutexes among these locks.
+pub fn mutexes(locks: &[Lock]) -> impl Iterator<Item = &LockName> {
+    locks.iter().filter_map(|lock| match &lock.target {
+        Target::Name(name) => Some(name),
+        Target::File(_) | Target::Pattern(_) => None,
+    })
+}
+
+/// Tells the collector how a wait for a turn ended.
+pub fn count_wait(outcome: &Outcome, waited: Duration) {
+    if let Outcome::Granted(locks) = outcome {
+        mutexes(locks).for_each(|name| metrics().mutex_wait(name, waited));
+    }
+}
+
+/// One program that waits, runs and ends.
+#[derive(Debug)]
+pub struct Turn {
+    scope: Scope,
+    /// Where it runs, if that is not the checkout that everybody shares. Until it is loaded, where it said that it would.
+    snapshot: Option<Scope>,
+    request: Request,
+    longest: Duration,
+    announced: Announced,
+    running: Running,
+    argv: Vec<OsString>,
+    /// The agent's; from when it asks for its turn, that of this program.
+    span: Span,
+    locks: Vec<Lock>,
+    granted: Option<Instant>,
+    recording: Option<Recording>,
+    /// The snapshot, as long as something is recorded in it.
+    found: Option<FoundSnapshot>,
+    /// What it prints, where that can be copied.
+    capture: Option<Capture>,
+}
+
+impl Turn {
+    /// Whoever runs in its snapshot needs no turn: nobody else is in there. Whoever does not is one of all.
+    fn look_where_it_is(&mut self, held: &Held) {
+        let cwd = std::fs::read_link(format!("/proc/{}/cwd", held.pid())).unwrap_or_default();
+        self.snapshot = self.snapshot.take().filter(|snapshot| cwd.starts_with(snapshot.root()));
+        if self.snapshot.is_some() {
+            self.request.wants.clear();
+        }
+    }
+
+    fn take(&mut self, held: &Held) -> Result<Ruling, StoreError> {
+        let Some(process) = Process::find(held.pid()) else { return Ok(Ruling::Allow) };
+        // The mutex lives and dies with the program, whatever becomes of this supervisor.
+        self.request.party.owner = process.owner();
+        self.request.party.supervised = true;
+        self.running.settle();
+        let mut store = Store::open(&self.scope)?;
+        if self.request.wants.is_empty() || !self.locks.is_empty() {
+            self.granted = (!self.locks.is_empty()).then(Instant::now);
+            self.begin(held, &mut store);
+            return Ok(Ruling::Allow);
+        }
+        let wait = Wait {
+            longest: self.longest,
+            on_behalf_of: Some(held.process()),
+            remind_every: Some(REMIND_EVERY),
+        };
+        let began = Instant::now();
+        let waiting =
+            self.span.in_scope(|| spans::lock_wait(&self.request.party.agent, &names_of(&self.request)));
+        let outcome = wait_for_mutex(&mut store, &self.request, wait, |conflicts| {
+            if let Some(text) = waiting_for(conflicts) {
+                held.tell(&format!("mala: {text}"));
+            }
+        })?;
+        count_wait(&outcome, began.elapsed());
+        drop(waiting);
+        Ok(match outcome {
+            Outcome::Granted(locks) => {
+                self.granted = Some(Instant::now());
+                self.locks = locks;
+                self.begin(held, &mut store);
+                Ruling::Allow
+            }
+            Outcome::Refused(refusal) => {
+                let why = no_turn(&refusal.cause, self.longest);
+                spans::failed(&self.span, &why);
+                Ruling::Refuse { message: format!("mala: {why}") }
+            }
+        })
+    }
+}
+
+fn names_of(request: &Request) -> String {
+    request.wants.iter().map(|want| want.target.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+impl Turn {
+    fn begin(&mut self, held: &Held, store: &mut Store) {
+        if let Err(error) = self.record(held, store) {
+            held.tell(&format!("mala: this run counts for nothing, it cannot be recorded: {error}"));
+        }
+    }
+
+    /// Notes what the program starts with.
+    fn record(&mut self, held: &Held, store: &mut Store) -> Result<(), Box<dyn Error>> {
+        let party = &self.request.party;
+        let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
+        let launch = Launch {
+            argv: self.argv.clone(),
+            cwd: self.place(&std::fs::read_link(format!("/proc/{}/cwd", held.pid()))?),
+            mutex: mutexes(&self.locks).next().cloned(),
+            place: if self.snapshot.is_some() { Place::Isolated } else { Place::Shared },
+        };
+        let shared = Repo::new(self.scope.clone());
+        let snapshot = self.snapshot.clone();
+        self.found =
+            snapshot.map(|scope| FoundSnapshot::open(&shared, scope, &process::current())).transpose()?;
+        let repo = self.found.as_ref().map_or(&shared, FoundSnapshot::repo);
+        let recording = Recording::begin(repo, who, launch)?;
+        self.capture = held.capture(recording.output()?)?;
+        let detail = json!({ "command": self.request.reason, "evidence": recording.id() });
+        store.record_fact(party, EventKind::TestStarted, None, &detail)?;
+        self.recording = Some(recording);
+        self.running.add(party.owner.clone());
+        Ok(())
+    }
+
+    /// The folder of the checkout that a folder in the snapshot stands for.
+    fn place(&self, cwd: &Path) -> PathBuf {
+        let inside = self.snapshot.as_ref().and_then(|snapshot| cwd.strip_prefix(snapshot.root()).ok());
+        inside.map_or_else(|| cwd.to_owned(), |inside| self.scope.root().join(inside))
+    }
+
+    /// Notes how the program ended, and on what it ran.
+    fn conclude(&mut self, exit: Option<Exit>) -> Result<(), Box<dyn Error>> {
+        let Some(recording) = self.recording.take() else { return Ok(()) };
+        let ended = Ended {
+            exit_code: exit.and_then(|exit| exit.code),
+            signal: exit.and_then(|exit| exit.signal),
+            output_sha256: match self.capture.take() {
+                Some(capture) => {
+                    capture.finish()?;
+                    Some(sha256(&recording.output()?)?)
+                }
+                None => None,
+            },
+        };
+        let evidence = recording.finish(ended, &StoreOwnership::new(Store::open(&self.scope)?))?;
+        let detail = json!({
+            "command": self.request.reason,
+            "evidence": evidence.id,
+            "exit_code": evidence.exit_code,
+            "signal": evidence.signal,
+        });
+        Store::open(&self.scope)?.record_fact(&self.request.party, EventKind::TestEnded, None, &detail)?;
+        Ok(())
+    }
+}
+
+impl Hold for Turn {
+    fn wait(&mut self, held: &Held) -> Ruling {
+        self.look_where_it_is(held);
+        let mutex = self.request.wants.iter().find_map(|want| match &want.target {
+            Target::Name(name) => Some(name),
+            Target::File(_) | Target::Pattern(_) => None,
+        });
+        self.span = self.span.in_scope(|| spans::test(mutex, &lossy(&self.argv)));
+        if let Ok(mut announced) = self.announced.lock() {
+            announced.remove(&held.pid());
+        }
+        self.take(held).unwrap_or_else(|error| Ruling::Refuse {
+            message: format!("mala: this command needs the test mutex, which cannot be had: {error}"),
+        })
+    }
+
+    fn ended(mut self: Box<Self>, exit: Option<Exit>) {
+        if let Some(recording) = &mut self.recording {
+            recording.note_end();
+        }
+        if let Some(granted) = self.granted {
+            mutexes(&self.locks).for_each(|name| metrics().mutex_hold(name, granted.elapsed()));
+        }
+        if let Some(exit) = exit {
+            spans::ended(&self.span, exit.code, exit.signal);
+        }
+        // A run that cannot be recorded is no evidence: the gate says that it is missing.
+        let _ = self.conclude(exit);
+        // If the store fails now, the lock still ends with its process.
+        if let Ok(mut store) = Store::open(&self.scope) {
+            for lock in &self.locks {
+                let _ = store.release_one(lock);
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.running.remove(&self.request.party.owner);
+    }
+}
+
+/// Actor is in the way, e.g. "waiting for the test mutex, held by alice for 40 s (`pytest -q`)".
+pub fn waiting_for(conflicts: &[Conflict]) -> Option<String> {
+    let Conflict { want, holder } = conflicts.first()?;
+    let since = Timestamp::now().since(holder.acquired_at);
+    let held = if since < SECONDS_COUNT { format!("{} s", since.as_secs()) } else { span(since) };
+    let what = holder.reason.as_deref().map(|reason| format!(" (`{}`)", plain(reason))).unwrap_or_default();
+    Some(format!("waiting for the {} mutex, held by {} for {held}{what}", plain(&want.target), holder.agent))
+}
+
+/// Why a test command does not run.
+pub fn no_turn(cause: &Cause, longest: Duration) -> String {
+    match cause {
+        Cause::TimedOut => format!(
+            "its turn did not come within {}, so it was not run; see who is testing: mala status; wait longer: \
+             mala test --wait 1h -- COMMAND, or `test.wait` in the settings",
+            span(longest)
+        ),
+        Cause::Held | Cause::GivenUp | Cause::Deadlock(_) => {
+            "its turn did not come, so it was not run; see who is testing: mala status".to_owned()
+        }
+    }
+}
