@@ -46,13 +46,10 @@
 //!
 //! Every call that the broker answers costs two changes of the running process, and the kernel wakes every thread that
 //! waits for calls. So one thread waits and answers, on the core of its caller, and others wait in line for the case that an
-//! answer takes long. While a program makes one call after the other, that thread stays on its core, or the kernel would move the
-//! two around. Opens that wait for the other end of a pipe, maybe for ever, are tried again and again by one more
-//! thread. To hand a file over, the kernel prefers to wake the caller on an idle core, which takes long on a virtual machine;
-//! of two cores, the other one is kept awake for a moment when a program opens many files. What it needs to know about a
-//! caller (its folder, its creation mask, its rights) is kept, and the calls that change these are sent to the broker too,
-//! which lets the kernel run them. It opens files for all processes of the tree, so its own process may have as many open as it
-//! can be allowed; the program gets the limit of before.
+//! answer takes long. Opens that wait for the other end of a pipe, maybe for ever, are tried again and again by one more
+//! thread. What it needs to know about a caller (its directory, its creation mask, its rights) is kept, and the calls that
+//! change these are sent to the broker too, which lets the kernel run them. It opens files for all processes of the tree, so
+//! its own process may have as many open as it can be allowed; the program gets the limit of before.
 //!
 //! The guard judges names, and between the look at a name and the answer others may have moved the file. So names are
 //! looked at once more when the answer has made them the agent's ([`Guard::grants`]), and the guard hears when the call is

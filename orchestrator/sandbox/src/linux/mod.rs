@@ -7,7 +7,6 @@ mod disguise;
 mod drain;
 mod filter;
 mod folders;
-mod footprint;
 mod gate;
 mod handle;
 mod identity;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
 };
@@ -21,11 +21,8 @@ use super::process::exit;
 use super::signals::{self, Arrival, Sender, Signals};
 use super::spares::Spares;
 use super::zones::Zones;
-use super::{footprint, keeper, landlock, mounts, probe::probe};
+use super::{keeper, landlock, mounts, probe::probe};
 use crate::{Exit, Guard, Jail, SandboxError, Unsupported};
-
-/// A program that is still there after this time may stay for long.
-const START: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Runs `command` so that it and everything it starts can only make the changes that `guard` allows. Blocks until
 /// the first process ended and no process of its tree is left.
@@ -34,7 +31,6 @@ const START: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// what was sent to the whole group reaches it by itself, what was sent to this process alone is passed on. A process
 /// with other threads calls [`take_signals`](crate::take_signals) before it makes them.
 pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<Exit, SandboxError> {
-    footprint::share_heap();
     probe()?;
     let prepare = |what| move |source| SandboxError::Prepare { what, source };
     let mut places = vec![jail.root.as_path(), jail.git_dir.as_path()];
@@ -135,15 +131,10 @@ fn welcome(control: &OwnedFd, broker: &Broker) -> Result<(), Failure> {
 
 /// Passes signals on until the keeper reports the end.
 fn watch(control: BorrowedFd<'_>, signals: &Signals) -> Result<Exit, SandboxError> {
-    let mut start = Some(&START);
     loop {
         let mut polled =
             [PollFd::new(&control, PollFlags::IN), PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
-        match poll(&mut polled, start) {
-            Ok(0) => {
-                footprint::let_go_of_code();
-                start = None;
-            }
+        match poll(&mut polled, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(SandboxError::Wait(error.into())),
         }

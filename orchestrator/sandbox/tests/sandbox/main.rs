@@ -4,9 +4,7 @@
 
 mod attacks;
 mod between;
-mod cores;
 mod drain;
-mod footprint;
 mod holds;
 mod honest;
 mod life;

@@ -1,7 +1,5 @@
 //! The broker: receives calls and answers them.
 
-mod awake;
-mod beside;
 mod call;
 mod exec;
 mod handovers;

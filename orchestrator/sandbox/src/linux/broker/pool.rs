@@ -12,8 +12,6 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::awake::Awake;
-use super::beside::{self, Beside, Work};
 use super::call::Call;
 use super::handovers::HandOvers;
 use super::pipes::{Line, Wait};
@@ -43,7 +41,6 @@ pub(super) struct Pool {
     received: Mutex<VecDeque<Request>>,
     pipes: Line<Wait>,
     hand_overs: HandOvers,
-    awake: Arc<Awake>,
     threads: Mutex<Threads>,
     ended: Condvar,
 }
@@ -66,7 +63,6 @@ impl Pool {
             received: Mutex::default(),
             pipes: Line::default(),
             hand_overs: HandOvers::default(),
-            awake: Awake::new(),
             threads: Mutex::default(),
             ended: Condvar::new(),
         });
@@ -78,7 +74,6 @@ impl Pool {
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
         self.seat.close();
-        self.awake.end();
         let deadline = Instant::now() + PATIENCE;
         let mut threads = lock(&self.threads);
         while threads.count > 0 && Instant::now() < deadline {
@@ -127,11 +122,11 @@ impl Pool {
 
     /// Receives and answers calls until somebody else does. False if there are no more.
     fn serve(self: &Arc<Self>) -> bool {
-        let mut beside = Beside::default();
+        let mut last_caller = None;
         while let Some(request) = self.next() {
             let turn = self.seat.begin();
             // Calls come in order: between two of the same thread nobody else waited.
-            if !beside.receive(request.tid, Instant::now(), Work::with) {
+            if last_caller.replace(request.tid) != Some(request.tid) {
                 self.receive_all();
             }
             if !lock(&self.received).is_empty() {
@@ -187,7 +182,6 @@ impl Pool {
         if !matches!(call, Call::Exec { .. }) && self.rules.gate.expects() {
             let pool = Arc::clone(self);
             let stop = Stop { listener: Arc::clone(&self.listener), request };
-            beside::leave();
             if self.rules.gate.stops(&stop, move || pool.answer(call, &request)) {
                 return;
             }
@@ -237,10 +231,8 @@ impl Pool {
     fn finish(&self, request: &Request, opened: Result<Opened, Errno>) {
         match opened {
             Ok(opened) => {
-                beside::leave();
                 let _under_way = self.hand_overs.begin();
                 let ours = opened;
-                self.awake.hand_over();
                 self.hand_over(request, &ours);
             }
             Err(errno) => self.listener.finish(request, Err(errno.raw_os_error())),
@@ -249,7 +241,6 @@ impl Pool {
 
     /// Has somebody else wait for the other end of a pipe.
     fn put_off(self: &Arc<Self>, wait: Wait) {
-        beside::leave();
         if self.pipes.join(wait) && !self.spawn("mala-pipes", Self::watch_pipes) {
             for wait in self.pipes.dissolve() {
                 self.finish(&wait.request, Err(Errno::NOMEM));

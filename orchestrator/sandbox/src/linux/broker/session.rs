@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
 use super::call::{At, Call};
-use super::{Answer, Rules, beside};
+use super::{Answer, Rules};
 use crate::linux::disguise::Disguise;
 use crate::linux::notify::{Listener, Request};
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
@@ -146,10 +146,8 @@ impl<'a> Session<'a> {
         Ok(Self { rules, listener, request, task, disguise, grants })
     }
 
-    /// Asks the guard, with the supervisor's rights: what it needs to look at may not be the caller's to see. It may start
-    /// programs for that.
+    /// Asks the guard, with the supervisor's rights: what it needs to look at may not be the caller's to see.
     pub(super) fn ask<T>(&self, question: impl FnOnce(&dyn Guard) -> T) -> T {
-        beside::leave();
         let ask = || question(&*self.rules.guard);
         match &self.disguise {
             Some(disguise) => disguise.lifted(ask),
