@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod telemetry {
+    #[cfg(feature = "otlp-grpc")]
     mod grpc;
     mod http;
+    mod https;
     mod received;
     mod sending;
     mod traced;

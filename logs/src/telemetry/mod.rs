@@ -2,7 +2,8 @@
 //!
 //! Everything is set with the standard `OTEL_*` variables. Without an endpoint, or with `OTEL_SDK_DISABLED=true`, nothing
 //! happens: no thread, no runtime, no subscriber; a span costs a load of an atomic and a metric too.
-//! With one, spans of mala's own crates and the [`metrics`] are sent in the background over HTTP or gRPC.
+//! With one, spans of mala's own crates and the [`metrics`] are sent in the background, over HTTP,
+//! or over gRPC if the crate was built with its feature `otlp-grpc`.
 //!
 //! **A collector must never be in the way.** Work does not wait for it. One that cannot be reached costs one [`Trouble`], which
 //! [`Telemetry::finish`] hands to the caller to show, and at most [`FLUSH`] at the end. A wrong setting is such a
@@ -14,7 +15,7 @@
 //! | --- | --- |
 //! | `OTEL_EXPORTER_OTLP_ENDPOINT`, `..._TRACES_ENDPOINT`, `..._METRICS_ENDPOINT` | where to send; switches it on |
 //! | `OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER` | `otlp` switches it on with the default endpoint, `none` off |
-//! | `OTEL_EXPORTER_OTLP_PROTOCOL` (and for each signal) | `http/protobuf` (default) or `grpc` |
+//! | `OTEL_EXPORTER_OTLP_PROTOCOL` (and for each signal) | `http/protobuf` (default), or `grpc` with the feature `otlp-grpc` |
 //! | `OTEL_EXPORTER_OTLP_HEADERS`, `_TIMEOUT`, `_COMPRESSION` (and for each signal) | as specified; compression is `gzip` |
 //! | `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` | who sends |
 //! | `OTEL_METRIC_EXPORT_INTERVAL`, `OTEL_BSP_*`, `OTEL_TRACES_SAMPLER` | as specified |
@@ -22,6 +23,9 @@
 //! | `TRACEPARENT` | what this process is a part of |
 
 mod export;
+#[cfg(feature = "otlp-grpc")]
+mod grpc;
+mod http;
 mod metrics;
 mod plan;
 mod remote;

@@ -31,6 +31,7 @@ pub(super) struct Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     Http,
+    #[cfg(feature = "otlp-grpc")]
     Grpc,
 }
 
@@ -48,6 +49,11 @@ struct Signal {
 
 const TRACES: Signal = Signal { name: "TRACES", path: "v1/traces" };
 const METRICS: Signal = Signal { name: "METRICS", path: "v1/metrics" };
+
+const UNKNOWN: &str = "mala does not know this";
+#[cfg(not(feature = "otlp-grpc"))]
+const NO_GRPC: &str = "this build of mala has no gRPC; use `http/protobuf`, for which collectors listen on port 4318, \
+                       or install mala with `--features otlp-grpc`";
 
 impl Plan {
     /// Nothing if nothing is to be sent.
@@ -83,17 +89,12 @@ impl Target {
         if !is_wanted(signal, env(&variable("ENDPOINT")).is_some(), env)? {
             return Ok(None);
         }
-        let protocol = choice(&variable("PROTOCOL"), env, |value| match value {
-            "http/protobuf" => Some(Protocol::Http),
-            "grpc" => Some(Protocol::Grpc),
-            _ => None,
-        })?;
+        let protocol = protocol(&variable("PROTOCOL"), env)?;
         let compression = choice(&variable("COMPRESSION"), env, |value| match value {
             "none" => Some(Compression::None),
             "gzip" => Some(Compression::Gzip),
             _ => None,
         })?;
-        let protocol = protocol.unwrap_or(Protocol::Http);
         Ok(Some(Self {
             protocol,
             endpoint: endpoint(signal, protocol, env),
@@ -122,6 +123,7 @@ fn endpoint(signal: &Signal, protocol: Protocol, env: Env<'_>) -> String {
     }
     let common = env("OTEL_EXPORTER_OTLP_ENDPOINT");
     match protocol {
+        #[cfg(feature = "otlp-grpc")]
         Protocol::Grpc => common.unwrap_or_else(|| "http://localhost:4317".to_owned()).trim().to_owned(),
         Protocol::Http => {
             let base = common.unwrap_or_else(|| "http://localhost:4318".to_owned());
@@ -130,10 +132,22 @@ fn endpoint(signal: &Signal, protocol: Protocol, env: Env<'_>) -> String {
     }
 }
 
+fn protocol(variable: &str, env: Env<'_>) -> Result<Protocol, Trouble> {
+    let Some(value) = env(variable) else { return Ok(Protocol::Http) };
+    match value.trim().to_ascii_lowercase().as_str() {
+        "http/protobuf" => Ok(Protocol::Http),
+        #[cfg(feature = "otlp-grpc")]
+        "grpc" => Ok(Protocol::Grpc),
+        #[cfg(not(feature = "otlp-grpc"))]
+        "grpc" => Err(wrong(variable, &value, NO_GRPC)),
+        _ => Err(wrong(variable, &value, UNKNOWN)),
+    }
+}
+
 fn choice<T>(variable: &str, env: Env<'_>, read: fn(&str) -> Option<T>) -> Result<Option<T>, Trouble> {
     let Some(value) = env(variable) else { return Ok(None) };
     let known = read(value.trim().to_ascii_lowercase().as_str());
-    known.map(Some).ok_or_else(|| wrong(variable, &value, "mala does not know this"))
+    known.map(Some).ok_or_else(|| wrong(variable, &value, UNKNOWN))
 }
 
 fn millis(variable: &str, env: Env<'_>) -> Result<Option<Duration>, Trouble> {
@@ -213,7 +227,6 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://other/in"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "a=b"),
             ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "api-key=x%20y, c=d="),
-            ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "500"),
             ("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "gzip"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "1500"),
@@ -223,7 +236,7 @@ mod tests {
         assert_eq!((&*traces.endpoint, traces.protocol), ("http://other/in", Protocol::Http));
         assert_eq!(traces.headers, [pair("api-key", "x y"), pair("c", "d=")]);
         assert_eq!(traces.timeout, Duration::from_millis(500));
-        assert_eq!((&*metrics.endpoint, metrics.protocol), ("http://host:4318/", Protocol::Grpc));
+        assert_eq!(metrics.endpoint, "http://host:4318/v1/metrics");
         assert_eq!((metrics.headers, metrics.compression), (vec![pair("a", "b")], Compression::Gzip));
         assert_eq!(plan.interval, Duration::from_millis(1_500));
     }
@@ -233,8 +246,28 @@ mod tests {
         let http = plan(&[("OTEL_TRACES_EXPORTER", "otlp")]);
         assert_eq!(http.traces.unwrap().endpoint, "http://localhost:4318/v1/traces");
         assert_eq!(http.metrics, None);
-        let grpc = plan(&[("OTEL_METRICS_EXPORTER", "otlp"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
+    }
+
+    #[test]
+    #[cfg(feature = "otlp-grpc")]
+    fn over_grpc_an_endpoint_has_no_path_and_another_port() {
+        let given = plan(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "grpc")]);
+        let (traces, metrics) = (given.traces.unwrap(), given.metrics.unwrap());
+        assert_eq!((&*metrics.endpoint, metrics.protocol), ("http://host:4318/", Protocol::Grpc));
+        assert_eq!((&*traces.endpoint, traces.protocol), ("http://host:4318/v1/traces", Protocol::Http));
+        let grpc = plan(&[("OTEL_METRICS_EXPORTER", "otlp"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "gRPC ")]);
         assert_eq!(grpc.metrics.unwrap().endpoint, "http://localhost:4317");
+    }
+
+    #[test]
+    #[cfg(not(feature = "otlp-grpc"))]
+    fn a_build_without_grpc_says_so_and_what_to_do() {
+        assert_eq!(
+            words(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "gRPC")]),
+            "`OTEL_EXPORTER_OTLP_TRACES_PROTOCOL` is `gRPC`: this build of mala has no gRPC; use `http/protobuf`, \
+             for which collectors listen on port 4318, or install mala with `--features otlp-grpc`; \
+             no traces or metrics are sent"
+        );
     }
 
     #[test]

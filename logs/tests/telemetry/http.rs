@@ -1,7 +1,7 @@
 //! A collector that takes OTLP over HTTP, written from the specification.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::thread;
 
 use flate2::read::GzDecoder;
@@ -23,11 +23,11 @@ pub(crate) fn collector(inbox: &Inbox) -> String {
     endpoint
 }
 
-fn serve(mut stream: TcpStream, inbox: &Inbox) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    while let Some(request) = Request::read(&mut reader) {
+pub(crate) fn serve(stream: impl Read + Write, inbox: &Inbox) {
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = Request::read(&mut stream) {
         request.file(inbox);
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+        stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
     }
 }
 

@@ -5,13 +5,24 @@ use std::time::Duration;
 
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
+#[cfg(feature = "otlp-grpc")]
+use super::grpc;
+use super::https::{self, Certificate};
 use super::received::{Inbox, Received, attributes};
-use super::{grpc, http, traced};
+use super::{http, traced};
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// The second that is allowed, on a machine that is busy with other things. Exporters themselves would wait for ten.
 const BUSY: Duration = Duration::from_secs(3);
 const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+/// Starts a collector and gives its endpoint.
+type Collect = fn(&Inbox) -> String;
+/// Every protocol of this build, and a collector for it.
+const PROTOCOLS: &[(&str, Collect)] = &[
+    ("http/protobuf", http::collector),
+    #[cfg(feature = "otlp-grpc")]
+    ("grpc", grpc::collector),
+];
 
 /// Everything that `traced` does, as a collector must see it.
 fn check(received: &Received) {
@@ -57,39 +68,51 @@ fn check_no_secret(received: &Received) {
 }
 
 #[test]
-fn traces_and_metrics_arrive_over_http_without_secrets() {
+fn traces_and_metrics_arrive_without_secrets() {
+    for (protocol, collector) in PROTOCOLS {
+        let inbox = Inbox::default();
+        let endpoint = collector(&inbox);
+        let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "x-team=otters");
+        let resource = ("OTEL_RESOURCE_ATTRIBUTES", "team=otters");
+        let report = traced::run(&[(ENDPOINT, &endpoint), (PROTOCOL, protocol), headers, resource]);
+        assert!(report.is_on, "{protocol}");
+        assert_eq!((&*report.trouble, &*report.stderr), ("none", ""), "{protocol}");
+        let received = inbox.lock().unwrap();
+        check(&received);
+        check_no_secret(&received);
+        assert_eq!(received.teams, ["otters ", "otters "], "{protocol}");
+    }
+}
+
+#[test]
+fn without_a_protocol_it_is_http() {
     let inbox = Inbox::default();
     let endpoint = http::collector(&inbox);
-    let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "x-team=otters");
-    let resource = ("OTEL_RESOURCE_ATTRIBUTES", "team=otters");
-    let report = traced::run(&[(ENDPOINT, &endpoint), headers, resource]);
-    assert!(report.is_on);
-    assert_eq!((&*report.trouble, &*report.stderr), ("none", ""));
-    let received = inbox.lock().unwrap();
-    check(&received);
-    check_no_secret(&received);
-    assert_eq!(received.teams, ["otters ", "otters "]);
+    let report = traced::run(&[(ENDPOINT, &endpoint)]);
+    assert_eq!(report.trouble, "none");
+    assert_eq!(inbox.lock().unwrap().spans().len(), 6);
 }
 
 #[test]
-fn traces_and_metrics_arrive_over_grpc_without_secrets() {
+fn an_encrypted_collector_is_trusted_by_its_certificate_only() {
+    let (Some(certificate), Some(other)) = (Certificate::make(), Certificate::make()) else {
+        println!("SKIPPED: openssl is not installed, so there is no encrypted collector");
+        return;
+    };
     let inbox = Inbox::default();
-    let endpoint = grpc::collector(&inbox);
-    let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "x-team=otters");
-    let resource = ("OTEL_RESOURCE_ATTRIBUTES", "team=otters");
-    let report = traced::run(&[(ENDPOINT, &endpoint), (PROTOCOL, "grpc"), headers, resource]);
-    assert_eq!((&*report.trouble, &*report.stderr), ("none", ""));
-    let received = inbox.lock().unwrap();
-    check(&received);
-    check_no_secret(&received);
-    assert_eq!(received.teams, ["otters ", "otters "]);
+    let endpoint = https::collector(&inbox, &certificate);
+    let report = traced::run(&[(ENDPOINT, &endpoint), ("SSL_CERT_FILE", &certificate.path())]);
+    assert_eq!(report.trouble, "none");
+    assert_eq!(inbox.lock().unwrap().spans().len(), 6);
+    let report = traced::run(&[(ENDPOINT, &endpoint), ("SSL_CERT_FILE", &other.path())]);
+    let expected = format!("some traces or metrics were not sent to `{endpoint}");
+    assert!(report.trouble.starts_with(&expected), "{}", report.trouble);
+    assert_eq!(inbox.lock().unwrap().spans().len(), 6);
 }
 
 #[test]
-fn compressed_requests_arrive_both_ways() {
-    for (protocol, collector) in
-        [("http/protobuf", http::collector as fn(&Inbox) -> String), ("grpc", grpc::collector)]
-    {
+fn compressed_requests_arrive() {
+    for (protocol, collector) in PROTOCOLS {
         let inbox = Inbox::default();
         let endpoint = collector(&inbox);
         let gzip = ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip");
@@ -135,7 +158,7 @@ fn nobody() -> String {
 
 #[test]
 fn a_collector_that_is_away_costs_one_warning_and_no_time() {
-    for protocol in ["http/protobuf", "grpc"] {
+    for (protocol, _) in PROTOCOLS {
         let endpoint = nobody();
         let report = traced::run(&[(ENDPOINT, &endpoint), (PROTOCOL, protocol)]);
         let expected = format!("some traces or metrics were not sent to `{endpoint}");
@@ -147,7 +170,7 @@ fn a_collector_that_is_away_costs_one_warning_and_no_time() {
 
 #[test]
 fn a_collector_that_never_answers_is_left_after_a_second() {
-    for protocol in ["http/protobuf", "grpc"] {
+    for (protocol, _) in PROTOCOLS {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let report = traced::run(&[(ENDPOINT, &endpoint), (PROTOCOL, protocol)]);
