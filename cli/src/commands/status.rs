@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use mala_config::Settings;
-use mala_core::issue::{Attempt, AttemptState, Run};
 use mala_core::shell::word;
-use mala_core::{Ask, IssueId, Life, Lock, RunId, Scope, Timestamp};
+use mala_core::{Ask, Attempt, AttemptState, IssueId, Life, Lock, Run, RunId, Scope, Timestamp};
 use mala_engine::profile_of;
 use mala_store::{Agent, AskFilter, Extent, Health, Leftovers, Standing, Status, Store};
 use serde::Serialize;
@@ -109,13 +108,6 @@ struct AttemptJson<'a> {
     saved_ref: Option<&'a str>,
 }
 
-/// The state of an attempt whose agent waits for an answer.
-const NEEDS_INPUT: &str = "needs_input";
-
-fn state_of(attempt: &Attempt) -> &'static str {
-    if question(attempt).is_some() { NEEDS_INPUT } else { attempt.state.as_str() }
-}
-
 #[derive(Debug, Serialize)]
 struct AgentJson<'a> {
     id: &'a str,
@@ -132,7 +124,7 @@ impl<'a> From<&'a Attempt> for AttemptJson<'a> {
             issue: attempt.issue.as_str(),
             agent: attempt.agent.as_str(),
             attempt: attempt.number,
-            state: state_of(attempt),
+            state: attempt.state.as_str(),
             since: attempt.since,
             question: question(attempt),
             saved_ref: attempt.saved_ref.as_deref(),
@@ -180,9 +172,9 @@ impl<'a> Picture<'a> {
             return "gone";
         }
         let is_waiting = self.status.waiting.iter().any(|waiting| waiting.agent == agent.party.agent);
-        match self.attempt_of(agent).map(state_of) {
+        match self.attempt_of(agent).map(|attempt| attempt.state) {
             _ if is_waiting => "waiting",
-            Some(state @ (NEEDS_INPUT | "gating")) => state,
+            Some(state @ (AttemptState::NeedsInput | AttemptState::Gating)) => state.as_str(),
             _ => "active",
         }
     }
@@ -304,7 +296,7 @@ impl<'a> Picture<'a> {
             .map(|attempt| {
                 [
                     attempt.issue.to_string(),
-                    state_of(attempt).replace('_', " "),
+                    attempt.state.as_str().replace('_', " "),
                     span(self.now.since(attempt.since)),
                     plain(&attempt.agent),
                 ]

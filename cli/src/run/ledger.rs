@@ -5,14 +5,13 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use mala_config::Settings;
-use mala_core::issue::{AttemptState, BLOCKED};
-use mala_core::{AgentId, IssueId, Key, Mode, RunId, Scope, Target, Timestamp, Want};
+use mala_core::issue::BLOCKED;
+use mala_core::{AgentId, AttemptState, IssueId, Key, Mode, RunId, Scope, Target, Timestamp, Want};
+use mala_engine::Keeping;
 use mala_engine::ports::{
     Abandoned, Attempt, BeginError, ClaimAnswer, ClaimRequest, Contention, Detail, Ending, Finish, Held,
     Interruption, Ledger, PortError, Tries, Unfinished, Waited,
 };
-use mala_engine::{Keeping, State};
-use mala_git::Oid;
 use mala_session::acquire;
 use mala_store::{
     End, Event, EventFilter, EventKind, Extent, IssueError, IssueFilter, JournalError, NewAttempt, Next,
@@ -164,7 +163,7 @@ impl Ledger for StoreLedger {
                 Keeping::Tracker => Tracker::Other,
             },
             agent: request.agent.clone(),
-            head: request.head.as_ref().map(ToString::to_string),
+            head: request.head.clone(),
         };
         match store.claim(&new) {
             Ok(attempt) => Ok(ClaimAnswer::Claimed(attempt_of(&attempt))),
@@ -189,9 +188,14 @@ impl Ledger for StoreLedger {
         Ok(())
     }
 
-    fn advance(&self, attempt: &Attempt, from: State, to: State, detail: &Detail) -> Result<(), PortError> {
-        // The store knows no state for questions: an attempt that asks is retrying, with a question in its verdict.
-        let is_about_question = from == State::NeedsInput || to == State::NeedsInput;
+    fn advance(
+        &self,
+        attempt: &Attempt,
+        from: AttemptState,
+        to: AttemptState,
+        detail: &Detail,
+    ) -> Result<(), PortError> {
+        let is_about_question = from == AttemptState::NeedsInput || to == AttemptState::NeedsInput;
         let verdict = match detail.interruption {
             Some(interruption) => Some(json!({ INTERRUPTED: interruption })),
             None => is_about_question.then(|| json!({ QUESTION: detail.question })),
@@ -200,7 +204,7 @@ impl Ledger for StoreLedger {
         if from == to {
             return Ok(self.store()?.keep(id(attempt)?, &progress)?);
         }
-        self.store()?.advance(id(attempt)?, state_to_store(from), state_to_store(to), &progress)?;
+        self.store()?.advance(id(attempt)?, from, to, &progress)?;
         Ok(())
     }
 
@@ -210,10 +214,8 @@ impl Ledger for StoreLedger {
             Ending::HandedOver { reason } => End::HandedOver { reason: reason.clone(), next: Next::TryAgain },
             Ending::Blocked { reason } => End::HandedOver { reason: reason.clone(), next: Next::AskAPerson },
         };
-        let spend = mala_core::issue::Spend {
-            cost_micros: micros(finish.cost.unwrap_or(0.0)),
-            tokens: finish.tokens,
-        };
+        let spend =
+            mala_core::Spend { cost_micros: micros(finish.cost.unwrap_or(0.0)), tokens: finish.tokens };
         let mut verdict = finish.verdict.clone();
         if let (Some(Value::Object(fields)), Some(interruption)) = (&mut verdict, finish.interruption) {
             fields.insert(INTERRUPTED.to_owned(), json!(interruption));
@@ -227,9 +229,9 @@ impl Ledger for StoreLedger {
 
     fn abandoned(&self) -> Result<Vec<Abandoned>, PortError> {
         let stranded = self.store()?.stranded()?;
-        let abandoned = |attempt: &mala_core::issue::Attempt| Abandoned {
+        let abandoned = |attempt: &mala_core::Attempt| Abandoned {
             attempt: attempt_of(attempt),
-            state: state_from_store(attempt.state),
+            state: attempt.state,
             saved_ref: attempt.saved_ref.clone(),
             interruption: interruption(attempt),
         };
@@ -342,8 +344,8 @@ fn held(conflict: &mala_core::Conflict) -> Held {
 const QUESTION: &str = "question";
 
 /// What the agent of an attempt wants to know, while it waits for the answer.
-pub(crate) fn question(attempt: &mala_core::issue::Attempt) -> Option<&str> {
-    if attempt.state != AttemptState::Retrying {
+pub(crate) fn question(attempt: &mala_core::Attempt) -> Option<&str> {
+    if attempt.state != AttemptState::NeedsInput {
         return None;
     }
     attempt.verdict.as_ref()?[QUESTION].as_str()
@@ -353,18 +355,18 @@ pub(crate) fn question(attempt: &mala_core::issue::Attempt) -> Option<&str> {
 const INTERRUPTED: &str = "interrupted";
 
 /// What cut an attempt off, if something did.
-fn interruption(attempt: &mala_core::issue::Attempt) -> Option<Interruption> {
+fn interruption(attempt: &mala_core::Attempt) -> Option<Interruption> {
     match attempt.verdict.as_ref()?[INTERRUPTED].as_str()? {
         "stopped" => Some(Interruption::Stopped),
         _ => Some(Interruption::Killed),
     }
 }
 
-fn id(attempt: &Attempt) -> Result<mala_core::issue::AttemptId, PortError> {
-    Ok(mala_core::issue::AttemptId(attempt.id.parse()?))
+fn id(attempt: &Attempt) -> Result<mala_core::AttemptId, PortError> {
+    Ok(mala_core::AttemptId(attempt.id.parse()?))
 }
 
-fn attempt_of(stored: &mala_core::issue::Attempt) -> Attempt {
+fn attempt_of(stored: &mala_core::Attempt) -> Attempt {
     Attempt {
         id: stored.id.to_string(),
         run: stored.run.clone(),
@@ -372,31 +374,7 @@ fn attempt_of(stored: &mala_core::issue::Attempt) -> Attempt {
         agent: stored.agent.clone(),
         number: stored.number,
         claimed_at: stored.started_at,
-        head: stored.head.as_deref().and_then(Oid::parse),
-    }
-}
-
-fn state_to_store(state: State) -> AttemptState {
-    match state {
-        State::Ready => AttemptState::Ready,
-        State::Claimed => AttemptState::Claimed,
-        State::Running => AttemptState::Running,
-        State::Gating => AttemptState::Gating,
-        State::Retrying | State::NeedsInput => AttemptState::Retrying,
-        State::Done => AttemptState::Done,
-        State::HandedOver => AttemptState::HandedOver,
-    }
-}
-
-fn state_from_store(state: AttemptState) -> State {
-    match state {
-        AttemptState::Ready => State::Ready,
-        AttemptState::Claimed => State::Claimed,
-        AttemptState::Running => State::Running,
-        AttemptState::Gating => State::Gating,
-        AttemptState::Retrying => State::Retrying,
-        AttemptState::Done => State::Done,
-        AttemptState::HandedOver => State::HandedOver,
+        head: stored.head.clone(),
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`ports`]; nothing in this crate prints, spawns or remembers.
 
 pub mod ask;
+pub mod attempt;
 pub mod check;
 pub mod claim;
 pub mod evidence;
@@ -16,6 +17,7 @@ pub mod key;
 pub mod lock;
 pub mod message;
 pub mod name;
+pub mod oid;
 pub mod owner;
 pub mod pattern;
 pub mod ports;
@@ -25,16 +27,18 @@ pub mod text;
 pub mod time;
 
 pub use ask::{Ask, AskId, AskState, Urgency};
+pub use attempt::{Attempt, AttemptId, AttemptState, Interruption, Spend, Step};
 pub use check::{CheckName, CheckSubject};
 pub use claim::{Claim, Target, Want};
 pub use evidence::{Actor, EvidenceId};
 pub use excerpt::Excerpt;
 pub use guarded::{CommandPattern, CommandPatternError};
-pub use issue::{Attempt, AttemptId, AttemptState, Issue, Note, Priority, Run};
+pub use issue::{Issue, Note, Priority, Run};
 pub use key::Key;
 pub use lock::{Conflict, Fence, Lease, Lock, LockId, Mode};
 pub use message::{Message, MessageId, Who};
 pub use name::{AgentId, IssueId, IssueWord, LockName, NameError, PersonId, RunId, ThreadId};
+pub use oid::Oid;
 pub use owner::{Life, Owner};
 pub use pattern::{Pattern, PatternError};
 pub use scope::Scope;

@@ -4,7 +4,7 @@
 //!
 //! One [`Engine`] works in one checkout. Its dispatcher (`dispatch`) is the only owner of what goes on: sessions of
 //! agents (`session`), timers, signals and blocking work send it messages, it takes one at a time. Every issue that is
-//! worked on walks through the states in [`state`], and each step is written to the [`ports::Ledger`] before anything
+//! worked on walks through the states in [`mala_core::attempt`], and each step is written to the [`ports::Ledger`] before anything
 //! follows from it. Which issue is next is decided by the [`queue`], a plain data structure.
 //!
 //! What can take long - trackers, git, the gate - is done by the clerk (`clerk`), away from the dispatcher, in steps that
@@ -33,7 +33,6 @@ mod question;
 pub mod queue;
 pub mod range;
 mod session;
-pub mod state;
 mod summary;
 
 pub use clerk::profile_of;
@@ -41,7 +40,7 @@ pub use engine::{Engine, Ports};
 pub use error::EngineError;
 pub use event::{Event, Reporter};
 pub use limits::Limits;
+pub(crate) use mala_core::{AttemptState as State, Step};
 pub use options::{Keeping, Options, Profiles, Prompts};
 pub use plan::{Collision, Plan, Planned, Recovers};
-pub use state::{State, Step};
 pub use summary::{AttemptResult, AttemptSummary, Left, NotAccepted, Recovered, Summary};

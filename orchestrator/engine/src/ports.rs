@@ -10,8 +10,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use mala_agents::start::LaunchSpec;
-use mala_core::{AgentId, IssueId, Key, Owner, RunId, Timestamp, Want};
-use mala_git::Oid;
+pub use mala_core::Interruption;
+use mala_core::{AgentId, IssueId, Key, Oid, Owner, RunId, Timestamp, Want};
 use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -111,16 +111,6 @@ pub struct Finish {
     pub verdict: Option<Value>,
     /// Set if the attempt did not fail but was cut off.
     pub interruption: Option<Interruption>,
-}
-
-/// What cut an attempt off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Interruption {
-    /// Somebody stopped the run. The attempt does not count.
-    Stopped,
-    /// The run was killed. It counts, or an issue that kills its run would be tried for ever.
-    Killed,
 }
 
 /// What an attempt left that was cut off.

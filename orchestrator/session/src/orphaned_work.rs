@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use mala_core::issue::Attempt;
+use mala_core::Attempt;
 use mala_core::{Key, Scope};
 use mala_git::{Repo, RepoPath, salvage};
 use mala_store::{Progress, Store};

@@ -4,10 +4,10 @@
 //! step. Its end is one transaction: note, lock release, issue and journal change together, and doing it twice is doing it
 //! once. Whoever starts next finds the attempts that a dead run has left and ends them.
 
-use mala_core::issue::{
-    Attempt, AttemptId, AttemptState, BLOCKED, IN_PROGRESS, NEEDS_FOLLOWUP, OPEN, Run, Spend,
+use mala_core::issue::{BLOCKED, IN_PROGRESS, NEEDS_FOLLOWUP, OPEN};
+use mala_core::{
+    Attempt, AttemptId, AttemptState, Issue, IssueId, Life, Lock, Owner, Run, RunId, Spend, Who,
 };
-use mala_core::{Issue, IssueId, Life, Lock, Owner, RunId, Who};
 use rusqlite::params;
 use serde_json::{Value, json};
 

@@ -1,7 +1,6 @@
 //! Runs and attempts as rows.
 
-use mala_core::issue::{Attempt, AttemptId, AttemptState, Run, Spend};
-use mala_core::{AgentId, IssueId, RunId, Timestamp};
+use mala_core::{AgentId, Attempt, AttemptId, AttemptState, IssueId, Oid, Run, RunId, Spend, Timestamp};
 use rusqlite::{Row, params};
 
 use crate::change::Change;
@@ -76,7 +75,7 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         started_at: rows::timestamp(row, 7)?,
         ended_at: row.get::<_, Option<i64>>(8)?.map(Timestamp::from_millis),
         session: row.get(9)?,
-        head: row.get(10)?,
+        head: oid(row, 10)?,
         saved_ref: row.get(11)?,
         verdict: verdict
             .map(|text| serde_json::from_str(&text))
@@ -87,22 +86,17 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
 }
 
 fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<AttemptState> {
-    let number: i64 = row.get(column)?;
-    let known = usize::try_from(number).ok().and_then(|number| AttemptState::ALL.get(number));
-    known.copied().map_or_else(|| rows::bad(column, format!("`{number}` is no state of an attempt")), Ok)
+    let text: String = row.get(column)?;
+    AttemptState::parse(&text)
+        .map_or_else(|| rows::bad(column, format!("`{text}` is no state of an attempt")), Ok)
 }
 
-/// The place of a state in [`AttemptState::ALL`].
-fn state_number(state: AttemptState) -> i64 {
-    match state {
-        AttemptState::Ready => 0,
-        AttemptState::Claimed => 1,
-        AttemptState::Running => 2,
-        AttemptState::Gating => 3,
-        AttemptState::Retrying => 4,
-        AttemptState::Done => 5,
-        AttemptState::HandedOver => 6,
-    }
+fn oid(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Oid>> {
+    let text: Option<String> = row.get(column)?;
+    let parse = |text: String| {
+        Oid::parse(&text).map_or_else(|| rows::bad(column, format!("`{text}` is no commit")), Ok)
+    };
+    text.map(parse).transpose()
 }
 
 impl Change<'_> {
@@ -117,10 +111,10 @@ impl Change<'_> {
             attempt.issue.as_str(),
             attempt.agent.as_str(),
             attempt.number,
-            state_number(attempt.state),
+            attempt.state.as_str(),
             attempt.since.as_millis(),
             attempt.started_at.as_millis(),
-            attempt.head,
+            attempt.head.as_ref().map(Oid::as_str),
             is_tracked,
         ])?;
         Ok(AttemptId(self.sql.last_insert_rowid()))
@@ -134,7 +128,7 @@ impl Change<'_> {
         let amount = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.sql.prepare_cached(sql)?.execute(params![
             attempt.id.0,
-            state_number(attempt.state),
+            attempt.state.as_str(),
             attempt.since.as_millis(),
             attempt.ended_at.map(Timestamp::as_millis),
             attempt.session,

@@ -1,7 +1,6 @@
 //! What callers tell the journal of runs, and why it may refuse.
 
-use mala_core::issue::{AttemptId, AttemptState, Run, Spend};
-use mala_core::{AgentId, IssueId, RunId};
+use mala_core::{AgentId, AttemptId, AttemptState, IssueId, Oid, Run, RunId, Spend};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -22,7 +21,7 @@ pub struct NewAttempt {
     pub tracker: Tracker,
     pub agent: AgentId,
     /// The commit that is checked out.
-    pub head: Option<String>,
+    pub head: Option<Oid>,
 }
 
 /// What became known about an attempt. What is not given stays as it was.

@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/4_messages.sql"),
     include_str!("migrations/5_issues.sql"),
     include_str!("migrations/6_sessions.sql"),
+    include_str!("migrations/7_attempts.sql"),
 ];
 
 /// The schema this mala writes.
@@ -137,6 +138,37 @@ mod tests {
         let targets: Vec<Option<i64>> =
             statement.query_map([], |row| row.get(0)).unwrap().map(|target| target.unwrap()).collect();
         assert_eq!(targets, [Some(1), None]);
+    }
+
+    #[test]
+    fn attempts_keep_their_state_and_those_that_asked_need_input() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut conn = at_version(&dir.path().join("old"), 6);
+        let fill = r#"INSERT INTO scope VALUES (1, x'2f');
+             INSERT INTO process VALUES (1, 1, 1, 'b', 'h');
+             INSERT INTO run VALUES ('r', 1, 1, 0, NULL, '{}');
+             WITH old (state, verdict) AS (VALUES
+                 (0, NULL), (1, NULL), (2, '{"question":null}'), (3, '{"accepted":true}'), (4, '{"failed":[]}'), (5, 'damaged'),
+                 (6, '{"question":"red?"}'), (4, '{"question":"red?"}'), (4, 'damaged'))
+             INSERT INTO attempt SELECT NULL, 1, 'r', 'i', 'ann', row_number() OVER (), state, 0, 0, 0, NULL, NULL, NULL, verdict, 0, 0, 0
+             FROM old"#;
+        conn.execute_batch(fill).unwrap();
+        migrate(&mut conn, dir.path()).unwrap();
+        let mut statement = conn.prepare("SELECT state FROM attempt ORDER BY number").unwrap();
+        let states: Vec<String> =
+            statement.query_map([], |row| row.get(0)).unwrap().map(|state| state.unwrap()).collect();
+        let expected = [
+            "ready",
+            "claimed",
+            "running",
+            "gating",
+            "retrying",
+            "done",
+            "handed_over",
+            "needs_input",
+            "retrying",
+        ];
+        assert_eq!(states, expected);
     }
 
     #[test]

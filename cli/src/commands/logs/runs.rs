@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use mala_core::issue::Attempt;
+use mala_core::Attempt;
 use mala_core::{RunId, Scope, Timestamp};
 use mala_logs::chain::{ChainReader, Order};
 use mala_store::{Event, EventFilter, EventKind, Store};

@@ -3,8 +3,8 @@
 use std::sync::Barrier;
 use std::thread;
 
-use mala_core::issue::{Attempt, AttemptState, Run, Spend};
-use mala_core::{Life, RunId};
+use mala_core::{Attempt, AttemptState, Run, Spend};
+use mala_core::{Life, Oid, RunId};
 use mala_store::{
     End, Finish, Finished, IssueError, JournalError, NewAttempt, Next, Party, Progress, Request, Store,
     StoreError, Tracker,
@@ -17,6 +17,7 @@ use serde_json::json;
 use super::{add, eve, id, ready, status};
 
 const ENGINE: u32 = 500;
+const HEAD: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
 
 fn begin(table: &mut Table) -> Run {
     table.store.begin_run(&TestLiveness::owner(ENGINE), &json!({ "max_agents": 3 })).unwrap()
@@ -28,7 +29,7 @@ fn new(run: &RunId, issue: &str, name: &str) -> NewAttempt {
         issue: id(issue),
         tracker: Tracker::BuiltIn,
         agent: agent(name),
-        head: Some("c0ffee".into()),
+        head: Oid::parse(HEAD),
     }
 }
 
@@ -108,7 +109,7 @@ fn a_dead_run_is_in_nobodys_way() {
 fn a_claim_takes_the_issue_and_opens_an_attempt() {
     let (mut table, run, attempt) = working();
     assert_eq!((attempt.number, attempt.state), (1, AttemptState::Claimed));
-    assert_eq!((attempt.run.clone(), attempt.head.as_deref()), (run.id.clone(), Some("c0ffee")));
+    assert_eq!((attempt.run.clone(), attempt.head.clone()), (run.id.clone(), Oid::parse(HEAD)));
     assert_eq!(table.store.attempt(attempt.id).unwrap(), attempt);
     assert_eq!(table.store.attempts_of_run(&run.id).unwrap(), std::slice::from_ref(&attempt));
     let issue = table.store.issue(&id("i")).unwrap().unwrap();
@@ -183,6 +184,19 @@ fn an_attempt_takes_one_step_after_the_other_from_where_it_is() {
     assert_eq!((now.session.as_deref(), now.spend.tokens), (Some("s1"), 900));
     assert_eq!(now.verdict, Some(json!({ "verdict": "fail" })));
     assert_eq!(table.store.log().iter().filter(|kind| *kind == "attempt.advanced").count(), 4);
+}
+
+#[test]
+fn an_attempt_that_asks_or_is_offered_is_stored_as_such() {
+    use AttemptState::{Claimed, Gating, NeedsInput, Offered, Retrying, Running};
+    let (mut table, _, attempt) = working();
+    let walk = [Claimed, Running, Gating, NeedsInput, Running, Gating, Offered, Retrying];
+    for step in walk.windows(2) {
+        table.store.advance(attempt.id, step[0], step[1], &Progress::default()).unwrap();
+        assert_eq!(table.store.attempt(attempt.id).unwrap().state, step[1]);
+    }
+    let skipped = refusal(table.store.advance(attempt.id, Retrying, Offered, &Progress::default()));
+    assert!(matches!(skipped, JournalError::NoSuchStep { .. }), "{skipped}");
 }
 
 #[test]
