@@ -16,7 +16,6 @@ use crate::commands::lock::asks::write_ask_table;
 use crate::context::Context;
 use crate::error::{CliError, Code};
 use crate::json::{self, PathJson};
-use crate::run::ledger::question;
 use crate::run::{health, launcher};
 use crate::ui::{BOLD, DIM, YELLOW, plain, span, table};
 
@@ -126,7 +125,7 @@ impl<'a> From<&'a Attempt> for AttemptJson<'a> {
             attempt: attempt.number,
             state: attempt.state.as_str(),
             since: attempt.since,
-            question: question(attempt),
+            question: attempt.question.as_deref(),
             saved_ref: attempt.saved_ref.as_deref(),
         }
     }
@@ -304,7 +303,7 @@ impl<'a> Picture<'a> {
             .collect();
         table(out, ["ISSUE", "STATE", "FOR", "AGENT"], &rows)?;
         for attempt in attempts.iter().filter(|attempt| attempt.ended_at.is_none()) {
-            if let Some(question) = question(attempt) {
+            if let Some(question) = &attempt.question {
                 let issue = &attempt.issue;
                 writeln!(
                     out,

@@ -80,7 +80,7 @@ impl StoreGate {
             commit: commit.cloned(),
             issue: Some(attempt.issue.clone()),
             agent: Some(attempt.agent.clone()),
-            claimed_at: Some(attempt.claimed_at),
+            claimed_at: Some(attempt.started_at),
             claimed_head: attempt.head.clone(),
             final_message: message.map(str::to_owned),
         };
@@ -97,7 +97,7 @@ impl StoreGate {
     ) -> Result<Vec<Evidence>, PortError> {
         let Some(commit) = commit.filter(|_| self.transcripts) else { return Ok(Vec::new()) };
         let mut store = Store::open(&self.scope)?;
-        let transcript = SessionTranscript::of_session(&mut store, &attempt.agent, Some(attempt.claimed_at));
+        let transcript = SessionTranscript::of_session(&mut store, &attempt.agent, Some(attempt.started_at));
         match transcript? {
             Some(transcript) => Ok(transcript.evidence(repo, ownership, &attempt.agent, commit)?),
             None => Ok(Vec::new()),
@@ -141,7 +141,7 @@ impl Gatekeeper for StoreGate {
         let own = range::commits(&repo, base, &attempt.agent, &self.rules.issue, &attempt.issue)?;
         let mut checks = self.verdicts(attempt, &own, last_message)?;
         let mut store = Store::open(&self.scope)?;
-        checks.push(foreign_writes(&mut store, &attempt.agent, Some(attempt.claimed_at))?);
+        checks.push(foreign_writes(&mut store, &attempt.agent, Some(attempt.started_at))?);
         // That nothing was done wrong is no proof that something was done.
         let is_proof = |check: &&Check| check.name.subject() != CheckSubject::Conduct;
         let has_passed = checks.iter().filter(is_proof).any(|check| check.status == Status::Pass);

@@ -54,7 +54,7 @@ impl ExecLauncher {
     }
 
     fn failure_file(&self, attempt: &Attempt) -> PathBuf {
-        self.scope.state_dir().join("failures").join(&attempt.id)
+        self.scope.state_dir().join("failures").join(attempt.id.to_string())
     }
 }
 

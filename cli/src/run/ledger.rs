@@ -9,8 +9,8 @@ use mala_core::issue::BLOCKED;
 use mala_core::{AgentId, AttemptState, IssueId, Key, Mode, RunId, Scope, Target, Timestamp, Want};
 use mala_engine::Keeping;
 use mala_engine::ports::{
-    Abandoned, Attempt, BeginError, ClaimAnswer, ClaimRequest, Contention, Detail, Ending, Finish, Held,
-    Interruption, Ledger, PortError, Tries, Unfinished, Waited,
+    Attempt, BeginError, ClaimAnswer, ClaimRequest, Contention, Detail, Ending, Finish, Held, Interruption,
+    Ledger, PortError, Tries, Waited,
 };
 use mala_session::acquire;
 use mala_store::{
@@ -107,7 +107,7 @@ impl Ledger for StoreLedger {
         let ended = attempts
             .iter()
             .filter(|attempt| matches!(attempt.state, AttemptState::Done | AttemptState::HandedOver))
-            .filter(|attempt| interruption(attempt) != Some(Interruption::Stopped))
+            .filter(|attempt| attempt.interruption != Some(Interruption::Stopped))
             .count();
         let next = attempts.iter().map(|attempt| attempt.number).max().unwrap_or(0) + 1;
         Ok(Tries { ended: u32::try_from(ended)?, next })
@@ -163,10 +163,11 @@ impl Ledger for StoreLedger {
                 Keeping::Tracker => Tracker::Other,
             },
             agent: request.agent.clone(),
+            profile: request.profile.clone(),
             head: request.head.clone(),
         };
         match store.claim(&new) {
-            Ok(attempt) => Ok(ClaimAnswer::Claimed(attempt_of(&attempt))),
+            Ok(attempt) => Ok(ClaimAnswer::Claimed(attempt)),
             Err(error) => {
                 store.leave(&request.agent)?;
                 match error {
@@ -184,7 +185,7 @@ impl Ledger for StoreLedger {
 
     fn put_back(&self, attempt: &Attempt, _why: &str) -> Result<(), PortError> {
         let finish = mala_store::Finish { end: End::GivenBack, note: None, progress: Progress::default() };
-        self.store()?.finish(id(attempt)?, &finish)?;
+        self.store()?.finish(attempt.id, &finish)?;
         Ok(())
     }
 
@@ -195,16 +196,12 @@ impl Ledger for StoreLedger {
         to: AttemptState,
         detail: &Detail,
     ) -> Result<(), PortError> {
-        let is_about_question = from == AttemptState::NeedsInput || to == AttemptState::NeedsInput;
-        let verdict = match detail.interruption {
-            Some(interruption) => Some(json!({ INTERRUPTED: interruption })),
-            None => is_about_question.then(|| json!({ QUESTION: detail.question })),
-        };
-        let progress = Progress { session: detail.session.clone(), verdict, ..Progress::default() };
+        let Detail { session, question, interruption } = detail.clone();
+        let progress = Progress { session, question, interruption, ..Progress::default() };
         if from == to {
-            return Ok(self.store()?.keep(id(attempt)?, &progress)?);
+            return Ok(self.store()?.keep(attempt.id, &progress)?);
         }
-        self.store()?.advance(id(attempt)?, from, to, &progress)?;
+        self.store()?.advance(attempt.id, from, to, &progress)?;
         Ok(())
     }
 
@@ -216,31 +213,25 @@ impl Ledger for StoreLedger {
         };
         let spend =
             mala_core::Spend { cost_micros: micros(finish.cost.unwrap_or(0.0)), tokens: finish.tokens };
-        let mut verdict = finish.verdict.clone();
-        if let (Some(Value::Object(fields)), Some(interruption)) = (&mut verdict, finish.interruption) {
-            fields.insert(INTERRUPTED.to_owned(), json!(interruption));
-        }
-        let saved_ref = finish.saved_ref.clone();
-        let progress = Progress { session: None, saved_ref, verdict, spend: Some(spend) };
+        let progress = Progress {
+            interruption: finish.interruption,
+            saved_ref: finish.saved_ref.clone(),
+            verdict: finish.verdict.clone(),
+            spend: Some(spend),
+            ..Progress::default()
+        };
         let finish = mala_store::Finish { end, note: finish.note.clone(), progress };
-        self.store()?.finish(id(attempt)?, &finish)?;
+        self.store()?.finish(attempt.id, &finish)?;
         Ok(())
     }
 
-    fn abandoned(&self) -> Result<Vec<Abandoned>, PortError> {
-        let stranded = self.store()?.stranded()?;
-        let abandoned = |attempt: &mala_core::Attempt| Abandoned {
-            attempt: attempt_of(attempt),
-            state: attempt.state,
-            saved_ref: attempt.saved_ref.clone(),
-            interruption: interruption(attempt),
-        };
-        Ok(stranded.iter().map(abandoned).collect())
+    fn abandoned(&self) -> Result<Vec<Attempt>, PortError> {
+        Ok(self.store()?.stranded()?)
     }
 
     fn secure(&self, attempt: &Attempt, keys: &[Key]) -> Result<Vec<Key>, PortError> {
         let mut store = self.store()?;
-        let owned = store.owned_each(&attempt.agent, keys, Some(attempt.claimed_at))?;
+        let owned = store.owned_each(&attempt.agent, keys, Some(attempt.started_at))?;
         let mut secured = Vec::new();
         for (key, _) in keys.iter().zip(owned).filter(|(_, fence)| fence.is_some()) {
             let target = Target::File(key.clone());
@@ -258,7 +249,7 @@ impl Ledger for StoreLedger {
     }
 
     fn held_everything(&self, attempt: &Attempt, since: Timestamp) -> Result<bool, PortError> {
-        let (any, since) = (Key::from_stored(GITS_OWN.to_vec()), since.max(attempt.claimed_at));
+        let (any, since) = (Key::from_stored(GITS_OWN.to_vec()), since.max(attempt.started_at));
         Ok(self.store()?.owned(&attempt.agent, &any, Some(since))?.is_some())
     }
 
@@ -293,16 +284,11 @@ impl Ledger for StoreLedger {
         Ok(waits::last_turn(&store.events(&filter)?))
     }
 
-    fn unfinished(&self, issue: &IssueId) -> Result<Option<Unfinished>, PortError> {
+    fn unfinished(&self, issue: &IssueId) -> Result<Option<Attempt>, PortError> {
         let attempts = self.store()?.attempts(issue)?;
         // One that was given back untouched has left nothing.
         let last = attempts.into_iter().rfind(|attempt| attempt.state != AttemptState::Ready);
-        let cut_off = last.filter(|attempt| interruption(attempt).is_some());
-        Ok(cut_off.map(|attempt| Unfinished {
-            agent: attempt.agent,
-            session: attempt.session,
-            saved_ref: attempt.saved_ref,
-        }))
+        Ok(last.filter(|attempt| attempt.interruption.is_some()))
     }
 
     fn holders(&self, files: &[Want]) -> Result<Vec<Held>, PortError> {
@@ -337,44 +323,6 @@ fn held(conflict: &mala_core::Conflict) -> Held {
         file: conflict.contended().to_string(),
         by: conflict.holder.agent.clone(),
         issue: conflict.holder.issue.clone(),
-    }
-}
-
-/// Where a verdict says what the agent wants to know.
-const QUESTION: &str = "question";
-
-/// What the agent of an attempt wants to know, while it waits for the answer.
-pub(crate) fn question(attempt: &mala_core::Attempt) -> Option<&str> {
-    if attempt.state != AttemptState::NeedsInput {
-        return None;
-    }
-    attempt.verdict.as_ref()?[QUESTION].as_str()
-}
-
-/// Where a verdict says that its attempt was cut off.
-const INTERRUPTED: &str = "interrupted";
-
-/// What cut an attempt off, if something did.
-fn interruption(attempt: &mala_core::Attempt) -> Option<Interruption> {
-    match attempt.verdict.as_ref()?[INTERRUPTED].as_str()? {
-        "stopped" => Some(Interruption::Stopped),
-        _ => Some(Interruption::Killed),
-    }
-}
-
-fn id(attempt: &Attempt) -> Result<mala_core::AttemptId, PortError> {
-    Ok(mala_core::AttemptId(attempt.id.parse()?))
-}
-
-fn attempt_of(stored: &mala_core::Attempt) -> Attempt {
-    Attempt {
-        id: stored.id.to_string(),
-        run: stored.run.clone(),
-        issue: stored.issue.clone(),
-        agent: stored.agent.clone(),
-        number: stored.number,
-        claimed_at: stored.started_at,
-        head: stored.head.clone(),
     }
 }
 

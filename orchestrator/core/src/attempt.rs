@@ -46,6 +46,8 @@ pub struct Attempt {
     pub run: RunId,
     pub issue: IssueId,
     pub agent: AgentId,
+    /// How its agent is started; unknown of one that an older mala has begun.
+    pub profile: Option<String>,
     /// Grows with every attempt at the issue, over all runs; the first is 1.
     pub number: u32,
     pub state: AttemptState,
@@ -58,6 +60,10 @@ pub struct Attempt {
     pub session: Option<String>,
     /// The commit that was checked out when it began; nothing in a repository without one.
     pub head: Option<Oid>,
+    /// What the agent wants to know, while it needs input.
+    pub question: Option<String>,
+    /// Set if the attempt did not fail but was cut off, or is about to be.
+    pub interruption: Option<Interruption>,
     /// Where its unfinished work was saved.
     pub saved_ref: Option<String>,
     pub verdict: Option<Value>,
@@ -202,6 +208,20 @@ pub enum Interruption {
     Stopped,
     /// The run was killed. It counts, or an issue that kills its run would be tried for ever.
     Killed,
+}
+
+impl Interruption {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Killed => "killed",
+        }
+    }
+
+    /// The interruption that [`Interruption::as_str`] calls so.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Stopped, Self::Killed].into_iter().find(|known| known.as_str() == text)
+    }
 }
 
 /// What an attempt has cost.

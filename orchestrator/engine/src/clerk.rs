@@ -134,6 +134,7 @@ impl Clerk {
             run: run.clone(),
             issue: issue.id.clone(),
             agent: agent_name(profile, &issue.id, tries.next),
+            profile: profile.to_owned(),
             files,
             head: self.repo.resolve("HEAD")?,
         };

@@ -161,20 +161,30 @@ fn write_last_lines(note: &mut String, text: &str, prefix: &str) -> std::fmt::Re
 
 #[cfg(test)]
 mod tests {
-    use mala_core::{AgentId, IssueId, RunId, Timestamp};
+    use mala_core::{AgentId, AttemptId, AttemptState, IssueId, RunId, Spend, Timestamp};
     use mala_git::Oid;
 
     use super::*;
 
     fn attempt() -> Attempt {
         Attempt {
-            id: "1".to_owned(),
+            id: AttemptId(1),
             run: RunId::new("r7").unwrap(),
             issue: IssueId::new("bd-12").unwrap(),
             agent: AgentId::new("claude-bd-12-2").unwrap(),
+            profile: Some("claude".to_owned()),
             number: 2,
-            claimed_at: Timestamp::from_millis(0),
+            state: AttemptState::Running,
+            since: Timestamp::from_millis(0),
+            started_at: Timestamp::from_millis(0),
+            ended_at: None,
+            session: None,
             head: None,
+            question: None,
+            interruption: None,
+            saved_ref: None,
+            verdict: None,
+            spend: Spend::default(),
         }
     }
 

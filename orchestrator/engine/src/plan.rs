@@ -7,7 +7,7 @@ use crate::caution::{cautions, missing_hooks};
 use crate::dispatch::find;
 use crate::engine::{Engine, check_checkout, check_issues, check_profiles};
 use crate::error::EngineError;
-use crate::ports::{Abandoned, Attempt, Held, PortError};
+use crate::ports::{Attempt, Held, PortError};
 use crate::queue::{Candidate, Queue, collisions};
 
 /// What would be asked of a tracker at most.
@@ -90,10 +90,7 @@ impl Engine {
 
     fn recovers(&self) -> Result<Vec<Recovers>, EngineError> {
         let abandoned = self.parts().0.ledger.abandoned().map_err(look)?;
-        let recovers = |Abandoned { attempt, .. }| {
-            let Attempt { issue, agent, number, .. } = attempt;
-            Recovers { issue, agent, attempt: number }
-        };
+        let recovers = |Attempt { issue, agent, number, .. }| Recovers { issue, agent, attempt: number };
         Ok(abandoned.into_iter().map(recovers).collect())
     }
 

@@ -10,8 +10,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use mala_agents::start::LaunchSpec;
-pub use mala_core::Interruption;
 use mala_core::{AgentId, IssueId, Key, Oid, Owner, RunId, Timestamp, Want};
+pub use mala_core::{Attempt, Interruption};
 use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -20,21 +20,6 @@ use crate::State;
 
 /// Whatever went wrong on the other side of a port.
 pub type PortError = Box<dyn Error + Send + Sync>;
-
-/// One try at an issue, as the ledger knows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Attempt {
-    /// The ledger's own name for it.
-    pub id: String,
-    pub run: RunId,
-    pub issue: IssueId,
-    pub agent: AgentId,
-    /// Grows with every attempt at the issue, over all runs; the first is 1.
-    pub number: u32,
-    pub claimed_at: Timestamp,
-    /// The last commit when it began; nothing in a repository without one.
-    pub head: Option<Oid>,
-}
 
 /// Why a run cannot begin.
 #[derive(Debug, Error)]
@@ -60,6 +45,8 @@ pub struct ClaimRequest {
     pub run: RunId,
     pub issue: IssueId,
     pub agent: AgentId,
+    /// The name of the profile that the agent is started with.
+    pub profile: String,
     /// Files to be held from the start, all or none.
     pub files: Vec<Want>,
     pub head: Option<Oid>,
@@ -113,15 +100,6 @@ pub struct Finish {
     pub interruption: Option<Interruption>,
 }
 
-/// What an attempt left that was cut off.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unfinished {
-    pub agent: AgentId,
-    /// The client's own name for the conversation.
-    pub session: Option<String>,
-    pub saved_ref: Option<String>,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// The issue is closed, for this reason.
@@ -130,17 +108,6 @@ pub enum Ending {
     HandedOver { reason: String },
     /// The issue was tried often enough; a person has to look at it.
     Blocked { reason: String },
-}
-
-/// An attempt whose run is gone.
-#[derive(Debug, Clone)]
-pub struct Abandoned {
-    pub attempt: Attempt,
-    pub state: State,
-    /// Where its work is, if somebody needed its files before the attempt could be ended.
-    pub saved_ref: Option<String>,
-    /// What cut it off, if that was written down in time.
-    pub interruption: Option<Interruption>,
 }
 
 /// How waiting for others ended.
@@ -202,7 +169,7 @@ pub trait Ledger: Send + Sync {
     fn finish(&self, attempt: &Attempt, finish: &Finish) -> Result<(), PortError>;
 
     /// Attempts that are not over although their run is.
-    fn abandoned(&self) -> Result<Vec<Abandoned>, PortError>;
+    fn abandoned(&self) -> Result<Vec<Attempt>, PortError>;
 
     /// Those of `keys` that the attempt's agent held alone at some time since its claim and that nobody else holds now.
     /// They are held for it from now on, also if its process is gone.
@@ -226,8 +193,8 @@ pub trait Ledger: Send + Sync {
     /// When since `since` the agent last had a turn to test: now, while it has one. Such a command may be silent for long.
     fn last_tested(&self, agent: &AgentId, since: Timestamp) -> Result<Option<Timestamp>, PortError>;
 
-    /// What the last attempt at the issue left, if it was cut off.
-    fn unfinished(&self, issue: &IssueId) -> Result<Option<Unfinished>, PortError>;
+    /// The last attempt at the issue, if it was cut off.
+    fn unfinished(&self, issue: &IssueId) -> Result<Option<Attempt>, PortError>;
 
     /// Who holds something that `files` would need.
     fn holders(&self, files: &[Want]) -> Result<Vec<Held>, PortError>;

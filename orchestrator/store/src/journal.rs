@@ -85,7 +85,9 @@ impl Store {
             }
             note_progress(&mut attempt, progress);
             change.update_attempt(&attempt)?;
-            let detail = json!({ "from": attempt.state, "to": attempt.state, "session": attempt.session });
+            let detail = json!({
+                "from": attempt.state, "to": attempt.state, "session": attempt.session, "interruption": attempt.interruption,
+            });
             change.record_attempt(EventKind::AttemptAdvanced, &attempt, detail)?;
             Ok(())
         })
@@ -168,6 +170,7 @@ impl Change<'_> {
             run: new.run.clone(),
             issue: new.issue.clone(),
             agent: new.agent.clone(),
+            profile: Some(new.profile.clone()),
             number,
             state: AttemptState::Claimed,
             since: self.now,
@@ -175,6 +178,8 @@ impl Change<'_> {
             ended_at: None,
             session: None,
             head: new.head.clone(),
+            question: None,
+            interruption: None,
             saved_ref: None,
             verdict: None,
             spend: Spend::default(),
@@ -198,11 +203,14 @@ impl Change<'_> {
         if to.is_over() || !from.may_become(to) {
             return Err(JournalError::NoSuchStep { from, to }.into());
         }
+        // It was the last state's.
+        attempt.question = None;
         note_progress(&mut attempt, progress);
         attempt.state = to;
         attempt.since = self.now;
         self.update_attempt(&attempt)?;
-        let detail = json!({ "from": from, "to": to, "verdict": progress.verdict });
+        let detail =
+            json!({ "from": from, "to": to, "verdict": progress.verdict, "question": attempt.question });
         self.record_attempt(EventKind::AttemptAdvanced, &attempt, detail)?;
         Ok(attempt)
     }
@@ -221,6 +229,8 @@ impl Change<'_> {
         if is_tracked {
             self.settle_issue(&by, &attempt, &finish.end)?;
         }
+        // An attempt that was about to be cut off may have come to its end all the same.
+        (attempt.question, attempt.interruption) = (None, None);
         note_progress(&mut attempt, &finish.progress);
         attempt.state = match finish.end {
             End::Done { .. } => AttemptState::Done,
@@ -237,7 +247,7 @@ impl Change<'_> {
         };
         let detail = json!({
             "to": attempt.state, "commit": commit, "reason": reason, "verdict": attempt.verdict,
-            "saved_ref": attempt.saved_ref, "spend": attempt.spend, "locks": locks.len(),
+            "interruption": attempt.interruption, "saved_ref": attempt.saved_ref, "spend": attempt.spend, "locks": locks.len(),
         });
         self.record_attempt(EventKind::AttemptFinished, &attempt, detail)?;
         Ok(Finished::Now { locks })
@@ -295,8 +305,10 @@ impl Change<'_> {
 }
 
 fn note_progress(attempt: &mut Attempt, progress: &Progress) {
-    let Progress { session, saved_ref, verdict, spend } = progress.clone();
+    let Progress { session, question, interruption, saved_ref, verdict, spend } = progress.clone();
     attempt.session = session.or(attempt.session.take());
+    attempt.question = question.or(attempt.question.take());
+    attempt.interruption = interruption.or(attempt.interruption);
     attempt.saved_ref = saved_ref.or(attempt.saved_ref.take());
     attempt.verdict = verdict.or(attempt.verdict.take());
     attempt.spend = spend.unwrap_or(attempt.spend);

@@ -1,6 +1,8 @@
 //! Runs and attempts as rows.
 
-use mala_core::{AgentId, Attempt, AttemptId, AttemptState, IssueId, Oid, Run, RunId, Spend, Timestamp};
+use mala_core::{
+    AgentId, Attempt, AttemptId, AttemptState, Interruption, IssueId, Oid, Run, RunId, Spend, Timestamp,
+};
 use rusqlite::{Row, params};
 
 use crate::change::Change;
@@ -12,7 +14,7 @@ use crate::view::View;
 const RUN_COLUMNS: &str = "r.id, r.started_at, r.ended_at, r.options, p.host, p.boot_id, p.pid, p.start_time";
 const ATTEMPT_COLUMNS: &str =
     "a.id, a.run, a.issue, a.agent, a.number, a.state, a.since, a.started_at, a.ended_at,
-     a.session, a.head, a.saved_ref, a.verdict, a.cost_micros, a.tokens";
+     a.session, a.head, a.saved_ref, a.verdict, a.cost_micros, a.tokens, a.profile, a.question, a.interruption";
 
 impl View<'_> {
     pub(crate) fn runs_where(
@@ -70,41 +72,43 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         issue: rows::name(row, 2, IssueId::new)?,
         agent: rows::name(row, 3, AgentId::new)?,
         number: row.get(4)?,
-        state: state(row, 5)?,
+        state: word(row, 5, AttemptState::parse)?
+            .map_or_else(|| rows::bad(5, "an attempt has no state"), Ok)?,
         since: rows::timestamp(row, 6)?,
         started_at: rows::timestamp(row, 7)?,
         ended_at: row.get::<_, Option<i64>>(8)?.map(Timestamp::from_millis),
         session: row.get(9)?,
-        head: oid(row, 10)?,
+        head: word(row, 10, Oid::parse)?,
         saved_ref: row.get(11)?,
         verdict: verdict
             .map(|text| serde_json::from_str(&text))
             .transpose()
             .or_else(|error| rows::bad(12, error))?,
         spend: Spend { cost_micros: amount(13)?, tokens: amount(14)? },
+        profile: row.get(15)?,
+        question: row.get(16)?,
+        interruption: word(row, 17, Interruption::parse)?,
     })
 }
 
-fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<AttemptState> {
-    let text: String = row.get(column)?;
-    AttemptState::parse(&text)
-        .map_or_else(|| rows::bad(column, format!("`{text}` is no state of an attempt")), Ok)
-}
-
-fn oid(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Oid>> {
-    let text: Option<String> = row.get(column)?;
-    let parse = |text: String| {
-        Oid::parse(&text).map_or_else(|| rows::bad(column, format!("`{text}` is no commit")), Ok)
-    };
-    text.map(parse).transpose()
+/// What a column says in a word that `parse` knows.
+fn word<T>(
+    row: &Row<'_>,
+    column: usize,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> rusqlite::Result<Option<T>> {
+    let Some(text) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
+    parse(&text)
+        .map_or_else(|| rows::bad(column, format!("`{text}` has no meaning here")), |known| Ok(Some(known)))
 }
 
 impl Change<'_> {
     /// Stores an attempt that has just begun. Returns its number over all issues.
     pub(crate) fn insert_attempt(&mut self, attempt: &Attempt, is_tracked: bool) -> Result<AttemptId, Fault> {
-        let sql = "INSERT INTO attempt (scope, run, issue, agent, number, state, since, started_at, head, cost_micros, tokens,
-                 tracked)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, 0, ?10)";
+        let sql =
+            "INSERT INTO attempt (scope, run, issue, agent, number, state, since, started_at, head, profile,
+                 tracked, cost_micros, tokens)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, 0)";
         self.sql.prepare_cached(sql)?.execute(params![
             self.scope,
             attempt.run.as_str(),
@@ -115,6 +119,7 @@ impl Change<'_> {
             attempt.since.as_millis(),
             attempt.started_at.as_millis(),
             attempt.head.as_ref().map(Oid::as_str),
+            attempt.profile,
             is_tracked,
         ])?;
         Ok(AttemptId(self.sql.last_insert_rowid()))
@@ -123,7 +128,7 @@ impl Change<'_> {
     /// Stores what may change about an attempt.
     pub(crate) fn update_attempt(&mut self, attempt: &Attempt) -> Result<(), Fault> {
         let sql = "UPDATE attempt SET state = ?2, since = ?3, ended_at = ?4, session = ?5, saved_ref = ?6, verdict = ?7,
-                 cost_micros = ?8, tokens = ?9
+                 cost_micros = ?8, tokens = ?9, question = ?10, interruption = ?11
              WHERE id = ?1";
         let amount = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.sql.prepare_cached(sql)?.execute(params![
@@ -136,6 +141,8 @@ impl Change<'_> {
             attempt.verdict.as_ref().map(ToString::to_string),
             amount(attempt.spend.cost_micros),
             amount(attempt.spend.tokens),
+            attempt.question,
+            attempt.interruption.map(Interruption::as_str),
         ])?;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What callers tell the journal of runs, and why it may refuse.
 
-use mala_core::{AgentId, AttemptId, AttemptState, IssueId, Oid, Run, RunId, Spend};
+use mala_core::{AgentId, AttemptId, AttemptState, Interruption, IssueId, Oid, Run, RunId, Spend};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -20,6 +20,8 @@ pub struct NewAttempt {
     pub issue: IssueId,
     pub tracker: Tracker,
     pub agent: AgentId,
+    /// How the agent is started.
+    pub profile: String,
     /// The commit that is checked out.
     pub head: Option<Oid>,
 }
@@ -28,6 +30,8 @@ pub struct NewAttempt {
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     pub session: Option<String>,
+    pub question: Option<String>,
+    pub interruption: Option<Interruption>,
     pub saved_ref: Option<String>,
     pub verdict: Option<Value>,
     pub spend: Option<Spend>,

@@ -140,35 +140,38 @@ mod tests {
         assert_eq!(targets, [Some(1), None]);
     }
 
-    #[test]
-    fn attempts_keep_their_state_and_those_that_asked_need_input() {
+    /// What migration 7 makes of an attempt of the agent `claude-opus-bd-1-1`, as `state|question|interruption|verdict`.
+    fn migrated_attempt(state: u8, verdict: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let mut conn = at_version(&dir.path().join("old"), 6);
-        let fill = r#"INSERT INTO scope VALUES (1, x'2f');
+        let fill = "INSERT INTO scope VALUES (1, x'2f');
              INSERT INTO process VALUES (1, 1, 1, 'b', 'h');
-             INSERT INTO run VALUES ('r', 1, 1, 0, NULL, '{}');
-             WITH old (state, verdict) AS (VALUES
-                 (0, NULL), (1, NULL), (2, '{"question":null}'), (3, '{"accepted":true}'), (4, '{"failed":[]}'), (5, 'damaged'),
-                 (6, '{"question":"red?"}'), (4, '{"question":"red?"}'), (4, 'damaged'))
-             INSERT INTO attempt SELECT NULL, 1, 'r', 'i', 'ann', row_number() OVER (), state, 0, 0, 0, NULL, NULL, NULL, verdict, 0, 0, 0
-             FROM old"#;
+             INSERT INTO run VALUES ('r', 1, 1, 0, NULL, '{}')";
         conn.execute_batch(fill).unwrap();
+        let sql = "INSERT INTO attempt VALUES (1, 1, 'r', 'bd-1', 'claude-opus-bd-1-1', 1, ?1, 0, 0, 0, 's', NULL, NULL, ?2, 0, 0, 1)";
+        conn.execute(sql, rusqlite::params![state, verdict]).unwrap();
         migrate(&mut conn, dir.path()).unwrap();
-        let mut statement = conn.prepare("SELECT state FROM attempt ORDER BY number").unwrap();
-        let states: Vec<String> =
-            statement.query_map([], |row| row.get(0)).unwrap().map(|state| state.unwrap()).collect();
-        let expected = [
-            "ready",
-            "claimed",
-            "running",
-            "gating",
-            "retrying",
-            "done",
-            "handed_over",
-            "needs_input",
-            "retrying",
-        ];
-        assert_eq!(states, expected);
+        let sql = "SELECT concat_ws('|', state, coalesce(question, '-'), coalesce(interruption, '-'), coalesce(verdict, '-'))
+             FROM attempt WHERE profile = 'claude-opus' AND session = 's' AND tracked = 1";
+        conn.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn what_was_in_the_verdict_of_an_attempt_becomes_columns() {
+        let states = ["ready", "claimed", "running", "gating", "retrying", "done", "handed_over"];
+        for (number, state) in (0..).zip(states) {
+            assert_eq!(migrated_attempt(number, "damaged"), format!("{state}|-|-|damaged"));
+        }
+        for (number, verdict, expected) in [
+            (4, r#"{"question":"red?"}"#, "needs_input|red?|-|-"),
+            (4, r#"{"question":null}"#, "retrying|-|-|-"),
+            (2, r#"{"question":"red?"}"#, "running|-|-|-"),
+            (2, r#"{"interrupted":"stopped"}"#, "running|-|stopped|-"),
+            (6, r#"{"accepted":false,"interrupted":"killed"}"#, r#"handed_over|-|killed|{"accepted":false}"#),
+            (6, r#"{"interrupted":"otherwise"}"#, "handed_over|-|killed|-"),
+        ] {
+            assert_eq!(migrated_attempt(number, verdict), expected);
+        }
     }
 
     #[test]

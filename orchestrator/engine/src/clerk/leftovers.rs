@@ -188,7 +188,7 @@ impl Clerk {
         name: &str,
         now: Option<SavedRef>,
     ) -> Result<Vec<SavedRef>, PortError> {
-        let mut all = salvage::saved_as(&self.repo, name, attempt.claimed_at)?;
+        let mut all = salvage::saved_as(&self.repo, name, attempt.started_at)?;
         all.extend(now.filter(|now| !all.contains(now)));
         Ok(all)
     }

@@ -5,7 +5,7 @@ use mala_git::salvage;
 
 use super::{Cause, Clerk, Given};
 use crate::error::causes;
-use crate::ports::{Abandoned, Attempt, Detail, Interruption, Judgement, PortError};
+use crate::ports::{Attempt, Detail, Interruption, Judgement, PortError};
 use crate::summary::Recovered;
 use crate::{State, Step};
 
@@ -17,9 +17,8 @@ impl Clerk {
         salvage::sweep(&self.repo);
         let (mut keep, mut agents) = (vec![run.clone()], Vec::new());
         let mut recovered = Vec::new();
-        for one in self.ledger.abandoned()? {
-            let attempt = one.attempt.clone();
-            recovered.push(self.recover_one(one).unwrap_or_else(|error| {
+        for attempt in self.ledger.abandoned()? {
+            recovered.push(self.recover_one(&attempt).unwrap_or_else(|error| {
                 keep.push(attempt.run.clone());
                 agents.push(attempt.agent.clone());
                 let why = causes(&*error);
@@ -33,21 +32,21 @@ impl Clerk {
         Ok(recovered)
     }
 
-    fn recover_one(&self, abandoned: Abandoned) -> Result<Recovered, PortError> {
-        let Abandoned { attempt, state, saved_ref, interruption } = abandoned;
-        self.launcher.reap(&attempt)?;
-        if state == State::Claimed && saved_ref.is_none() && !self.has_left_work(&attempt)? {
-            self.put_back(&attempt, "its run ended before the agent began")?;
-            return Ok(Recovered::new(&attempt, "put back".to_owned()));
+    fn recover_one(&self, attempt: &Attempt) -> Result<Recovered, PortError> {
+        let state = attempt.state;
+        self.launcher.reap(attempt)?;
+        if state == State::Claimed && attempt.saved_ref.is_none() && !self.has_left_work(attempt)? {
+            self.put_back(attempt, "its run ended before the agent began")?;
+            return Ok(Recovered::new(attempt, "put back".to_owned()));
         }
         // The gate may fail here for reasons of its own; what is certain is that the work must not be lost.
         let judgement = match state {
             State::Claimed => Judgement::default(),
-            _ => self.gate.judge(&attempt, None).unwrap_or_default(),
+            _ => self.gate.judge(attempt, None).unwrap_or_default(),
         };
         let is_accepted = judgement.accepted;
-        let from = if is_accepted { self.bring_to_gate(&attempt, state)? } else { state };
-        let (reason, cause) = match interruption {
+        let from = if is_accepted { self.bring_to_gate(attempt, state)? } else { state };
+        let (reason, cause) = match attempt.interruption {
             Some(Interruption::Stopped) => ("the run was stopped", Cause::Stopped),
             Some(Interruption::Killed) | None => ("its run was killed", Cause::Killed),
         };
@@ -62,7 +61,7 @@ impl Clerk {
             Some(saved) if !is_accepted => format!("{what}, work saved to {saved}"),
             _ => what.to_owned(),
         };
-        let mut recovered = Recovered::new(&attempt, outcome);
+        let mut recovered = Recovered::new(attempt, outcome);
         recovered.not_accepted = if is_accepted { Vec::new() } else { handed.commits };
         (recovered.saved_ref, recovered.files) = (handed.saved_ref, handed.files);
         Ok(recovered)

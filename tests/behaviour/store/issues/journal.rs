@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use mala_core::{Attempt, AttemptState, Run, Spend};
-use mala_core::{Life, Oid, RunId};
+use mala_core::{Interruption, Life, Oid, RunId};
 use mala_store::{
     End, Finish, Finished, IssueError, JournalError, NewAttempt, Next, Party, Progress, Request, Store,
     StoreError, Tracker,
@@ -29,6 +29,7 @@ fn new(run: &RunId, issue: &str, name: &str) -> NewAttempt {
         issue: id(issue),
         tracker: Tracker::BuiltIn,
         agent: agent(name),
+        profile: "claude".into(),
         head: Oid::parse(HEAD),
     }
 }
@@ -197,6 +198,40 @@ fn an_attempt_that_asks_or_is_offered_is_stored_as_such() {
     }
     let skipped = refusal(table.store.advance(attempt.id, Retrying, Offered, &Progress::default()));
     assert!(matches!(skipped, JournalError::NoSuchStep { .. }), "{skipped}");
+}
+
+#[test]
+fn a_question_is_known_only_while_the_attempt_needs_input() {
+    use AttemptState::{Claimed, Gating, NeedsInput, Running};
+    let (mut table, _, attempt) = working();
+    let mut step =
+        |from, to, progress: &Progress| table.store.advance(attempt.id, from, to, progress).unwrap();
+    let (none, asks) =
+        (Progress::default(), Progress { question: Some("red?".into()), ..Progress::default() });
+    step(Claimed, Running, &none);
+    step(Running, Gating, &none);
+    assert_eq!(step(Gating, NeedsInput, &asks).question.as_deref(), Some("red?"));
+    assert_eq!(step(NeedsInput, Running, &none).question, None);
+    step(Running, Gating, &none);
+    step(Gating, NeedsInput, &asks);
+    table.store.keep(attempt.id, &Progress { session: Some("s1".into()), ..none }).unwrap();
+    assert_eq!(table.store.attempt(attempt.id).unwrap().question.as_deref(), Some("red?"));
+    table.store.finish(attempt.id, &finish(handed_over(Next::AskAPerson), None)).unwrap();
+    assert_eq!(table.store.attempt(attempt.id).unwrap().question, None);
+}
+
+#[test]
+fn the_end_of_an_attempt_decides_whether_it_was_cut_off() {
+    let stopped = Progress { interruption: Some(Interruption::Stopped), ..Progress::default() };
+    let cut_off = Finish { progress: stopped.clone(), ..finish(handed_over(Next::TryAgain), None) };
+    let done = finish(End::Done { commit: None }, None);
+    for (end, expected) in [(cut_off, Some(Interruption::Stopped)), (done, None)] {
+        let (mut table, _, attempt) = working();
+        table.store.keep(attempt.id, &stopped).unwrap();
+        assert_eq!(table.store.attempt(attempt.id).unwrap().interruption, Some(Interruption::Stopped));
+        table.store.finish(attempt.id, &end).unwrap();
+        assert_eq!(table.store.attempt(attempt.id).unwrap().interruption, expected);
+    }
 }
 
 #[test]
