@@ -7,7 +7,6 @@ use clap::Args;
 use mala_config::Settings;
 use mala_core::shell::word;
 use mala_core::{Ask, Attempt, AttemptState, IssueId, Life, Lock, Run, RunId, Scope, Timestamp};
-use mala_engine::profile_of;
 use mala_store::{Agent, AskFilter, Extent, Health, Leftovers, Standing, Status, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -155,10 +154,9 @@ impl<'a> Picture<'a> {
     }
 
     /// The profile that a run gave the agent, else the client that its session said it is.
-    fn profile<'b>(&self, agent: &'b Agent) -> Option<&'b str> {
-        let attempt = self.attempt_of(agent);
-        let given = attempt.and_then(|it| profile_of(&agent.party.agent, &it.issue, it.number));
-        given.or(agent.profile.as_deref())
+    fn profile<'b>(&'b self, agent: &'b Agent) -> Option<&'b str> {
+        let chosen = self.attempt_of(agent).and_then(|attempt| attempt.profile.as_deref());
+        chosen.or(agent.profile.as_deref())
     }
 
     /// The process that the agent works in, as far as it has one of its own.

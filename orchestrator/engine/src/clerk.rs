@@ -67,7 +67,7 @@ pub(crate) struct Taken {
 /// What an attempt left that was cut off, for the next one to go on with.
 #[derive(Debug, Clone)]
 pub(crate) struct Continuation {
-    agent: AgentId,
+    profile: Option<String>,
     session: Option<String>,
     pub(crate) saved: Option<SavedRef>,
     /// The saved work is back in the checkout.
@@ -75,9 +75,9 @@ pub(crate) struct Continuation {
 }
 
 impl Continuation {
-    /// The conversation to go on with, if an agent of this profile had it.
+    /// The conversation to go on with, if an agent of this very profile had it.
     pub(crate) fn session_for(&self, profile: &Profile) -> Option<String> {
-        let is_same = self.agent.as_str().starts_with(&format!("{}-", profile.name));
+        let is_same = self.profile.as_ref() == Some(&profile.name);
         self.session.clone().filter(|_| is_same && profile.kind.has_sessions())
     }
 }
@@ -177,7 +177,7 @@ impl Clerk {
             Some(name) => self.repo.resolve(&name)?.map(|commit| SavedRef { name, commit }),
             None => None,
         };
-        Ok(Some(Continuation { agent: left.agent, session: left.session, saved, is_in_place: false }))
+        Ok(Some(Continuation { profile: left.profile, session: left.session, saved, is_in_place: false }))
     }
 
     pub(crate) fn wants<'a>(&self, files: impl IntoIterator<Item = &'a RepoPath>) -> Vec<Want> {
@@ -260,11 +260,6 @@ impl std::fmt::Debug for Clerk {
     }
 }
 
-/// The profile that the name of an attempt's agent tells; nothing if it was too long to tell it.
-pub fn profile_of<'a>(agent: &'a AgentId, issue: &IssueId, number: u32) -> Option<&'a str> {
-    agent.as_str().strip_suffix(&format!("-{issue}-{number}"))
-}
-
 /// The name of the agent of one attempt. It says all a person wants to know, as long as that fits.
 fn agent_name(profile: &str, issue: &IssueId, number: u32) -> AgentId {
     let full = format!("{profile}-{issue}-{number}");
@@ -272,4 +267,29 @@ fn agent_name(profile: &str, issue: &IssueId, number: u32) -> AgentId {
         let short = Key::from_stored(std::ffi::OsStr::new(issue.as_str()).as_bytes().to_vec()).short_id();
         AgentId::new(format!("agent-{short}-{number}")).expect("letters and digits make a name")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_goes_on_only_under_the_profile_that_began_it() {
+        let mut claude = mala_agents::start::built_in_profiles();
+        claude.retain(|profile| profile.name == "claude");
+        let claude = claude.remove(0);
+        let opus = Profile { name: "claude-opus".to_owned(), ..claude.clone() };
+        for (began, other) in [(&claude, &opus), (&opus, &claude)] {
+            let left = Continuation {
+                profile: Some(began.name.clone()),
+                session: Some("s-1".to_owned()),
+                saved: None,
+                is_in_place: false,
+            };
+            assert_eq!(left.session_for(began).as_deref(), Some("s-1"));
+            assert_eq!(left.session_for(other), None, "{} after {}", other.name, began.name);
+            let unknown = Continuation { profile: None, ..left };
+            assert_eq!(unknown.session_for(began), None);
+        }
+    }
 }

@@ -35,7 +35,6 @@ pub mod range;
 mod session;
 mod summary;
 
-pub use clerk::profile_of;
 pub use engine::{Engine, Ports};
 pub use error::EngineError;
 pub use event::{Event, Reporter};

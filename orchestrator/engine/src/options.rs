@@ -76,14 +76,19 @@ pub struct Profiles {
 }
 
 impl Profiles {
+    pub(crate) fn named(&self, name: &str) -> Option<&(Profile, Limits)> {
+        self.known.iter().find(|(profile, _)| profile.name == name)
+    }
+
     /// The profile for an issue: the one that was asked for, else the first that one of its labels names, else the
     /// default.
     pub fn choose(&self, issue: &Issue) -> Option<&(Profile, Limits)> {
-        let named = |name: &str| self.known.iter().find(|(profile, _)| profile.name == name);
         let suits = |profile: &Profile| profile.labels.iter().any(|label| issue.labels.contains(label));
         match &self.forced {
-            Some(name) => named(name),
-            None => self.known.iter().find(|(profile, _)| suits(profile)).or_else(|| named(&self.default)),
+            Some(name) => self.named(name),
+            None => {
+                self.known.iter().find(|(profile, _)| suits(profile)).or_else(|| self.named(&self.default))
+            }
         }
     }
 }

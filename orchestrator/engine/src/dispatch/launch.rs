@@ -36,7 +36,9 @@ impl Dispatcher {
     pub(super) async fn begin(&mut self, taken: Taken) {
         let Taken { attempt, issue, left } = taken;
         let id = issue.id.clone();
-        let Some((profile, limits)) = self.options.profiles.choose(&issue).cloned() else {
+        // Not chosen again: the labels of the issue may have changed since it was claimed.
+        let claimed_with = attempt.profile.as_deref().unwrap_or_default();
+        let Some((profile, limits)) = self.options.profiles.named(claimed_with).cloned() else {
             return self.leave(&id, "there is no profile for it");
         };
         self.tell(&Event::Claimed {
