@@ -14,8 +14,9 @@ use mala_engine::ports::{
 };
 use mala_session::acquire;
 use mala_store::{
-    End, Event, EventFilter, EventKind, Extent, IssueError, IssueFilter, JournalError, NewAttempt, Next,
-    Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, TRIES, TargetKind, Tracker, process,
+    ClaimOutcome, End, Event, EventFilter, EventKind, Extent, IssueError, IssueFilter, JournalError,
+    NewAttempt, Next, Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, TRIES, TargetKind,
+    Tracker, process,
 };
 use serde_json::{Value, json};
 
@@ -131,30 +132,6 @@ impl Ledger for StoreLedger {
     }
 
     fn claim(&self, request: &ClaimRequest) -> Result<ClaimAnswer, PortError> {
-        let mut store = self.store()?;
-        // Looked at first, so that an issue that has to wait leaves no trace each time it is looked at.
-        let conflicts = store.check(&request.agent, &request.files)?;
-        if !conflicts.is_empty() {
-            return Ok(ClaimAnswer::FilesHeld(conflicts.iter().map(held).collect()));
-        }
-        let party = Party {
-            agent: request.agent.clone(),
-            owner: process::current(),
-            supervised: true,
-            issue: Some(request.issue.clone()),
-            run: Some(request.run.clone()),
-        };
-        let wish = Request {
-            party,
-            wants: request.files.clone(),
-            ttl: self.ttl,
-            reason: Some(format!("named in {}", request.issue)),
-        };
-        if !wish.wants.is_empty()
-            && let Outcome::Refused(refusal) = acquire(&self.scope, &mut store, &wish)?
-        {
-            return Ok(ClaimAnswer::FilesHeld(refusal.conflicts.iter().map(held).collect()));
-        }
         let new = NewAttempt {
             run: request.run.clone(),
             issue: request.issue.clone(),
@@ -165,21 +142,20 @@ impl Ledger for StoreLedger {
             agent: request.agent.clone(),
             profile: request.profile.clone(),
             head: request.head.clone(),
+            files: request.files.clone(),
+            owner: process::current(),
+            ttl: self.ttl,
         };
-        match store.claim(&new) {
-            Ok(attempt) => Ok(ClaimAnswer::Claimed(attempt)),
-            Err(error) => {
-                store.leave(&request.agent)?;
-                match error {
-                    StoreError::Journal(error @ JournalError::Attempted { .. }) => {
-                        Ok(ClaimAnswer::Taken { why: error.to_string() })
-                    }
-                    StoreError::Issue(error @ (IssueError::NotOpen { .. } | IssueError::Blocked { .. })) => {
-                        Ok(ClaimAnswer::Taken { why: error.to_string() })
-                    }
-                    error => Err(error.into()),
-                }
+        match self.store()?.claim(&new) {
+            Ok(ClaimOutcome::Claimed { attempt, .. }) => Ok(ClaimAnswer::Claimed(attempt)),
+            Ok(ClaimOutcome::FilesHeld(conflicts)) => {
+                Ok(ClaimAnswer::FilesHeld(conflicts.iter().map(held).collect()))
             }
+            Err(
+                error @ (StoreError::Journal(JournalError::Attempted { .. })
+                | StoreError::Issue(IssueError::NotOpen { .. } | IssueError::Blocked { .. })),
+            ) => Ok(ClaimAnswer::Taken { why: error.to_string() }),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -65,7 +65,9 @@ pub use ask_types::{Answered, AskError, AskFilter, AskRequest};
 pub use error::{Result, StoreError, show_circle};
 pub use events::{Event, EventFilter, EventKind, TargetKind};
 pub use issue_types::{Imported, IssueError, IssueFilter, IssueName, IssueNote, NewIssue, Updated};
-pub use journal_types::{End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker};
+pub use journal_types::{
+    ClaimOutcome, End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker,
+};
 pub use locks::{Released, Renewed};
 pub use messages::{BroadcastLimit, Draft, MessageError, Page, PageOf, Sent};
 pub use notices::{Notice, Refused};

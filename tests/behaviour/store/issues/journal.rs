@@ -1,13 +1,12 @@
 //! The journal of runs: whatever is killed, somebody can go on from there.
 
-use std::sync::Barrier;
-use std::thread;
+use std::time::Duration;
 
 use mala_core::{Attempt, AttemptState, Run, Spend};
 use mala_core::{Interruption, Life, Oid, RunId};
 use mala_store::{
-    End, Finish, Finished, IssueError, JournalError, NewAttempt, Next, Party, Progress, Request, Store,
-    StoreError, Tracker,
+    ClaimOutcome, End, Finish, Finished, IssueError, JournalError, NewAttempt, Next, Party, Progress,
+    Request, Store, StoreError, Tracker,
 };
 use mala_tests::fakes::TestLiveness;
 use mala_tests::table::request;
@@ -16,14 +15,14 @@ use serde_json::json;
 
 use super::{add, eve, id, ready, status};
 
-const ENGINE: u32 = 500;
+pub(super) const ENGINE: u32 = 500;
 const HEAD: &str = "c0ffeec0ffeec0ffeec0ffeec0ffeec0ffeec0ff";
 
-fn begin(table: &mut Table) -> Run {
+pub(super) fn begin(table: &mut Table) -> Run {
     table.store.begin_run(&TestLiveness::owner(ENGINE), &json!({ "max_agents": 3 })).unwrap()
 }
 
-fn new(run: &RunId, issue: &str, name: &str) -> NewAttempt {
+pub(super) fn new(run: &RunId, issue: &str, name: &str) -> NewAttempt {
     NewAttempt {
         run: run.clone(),
         issue: id(issue),
@@ -31,6 +30,17 @@ fn new(run: &RunId, issue: &str, name: &str) -> NewAttempt {
         agent: agent(name),
         profile: "claude".into(),
         head: Oid::parse(HEAD),
+        files: Vec::new(),
+        owner: TestLiveness::owner(ENGINE),
+        ttl: Duration::from_secs(3600),
+    }
+}
+
+/// Claims what nothing stands in the way of.
+pub(super) fn claim(store: &mut Store, new: &NewAttempt) -> Attempt {
+    match store.claim(new).unwrap() {
+        ClaimOutcome::Claimed { attempt, .. } => attempt,
+        held @ ClaimOutcome::FilesHeld(_) => panic!("{held:?}"),
     }
 }
 
@@ -45,7 +55,7 @@ fn working() -> (Table, Run, Attempt) {
     let mut table = Table::new();
     add(&mut table.store, "i", 2, &[]);
     let run = begin(&mut table);
-    let attempt = table.store.claim(&new(&run.id, "i", "ann")).unwrap();
+    let attempt = claim(&mut table.store, &new(&run.id, "i", "ann"));
     hold(&mut table.store, &run.id, "ann", "a");
     (table, run, attempt)
 }
@@ -58,7 +68,7 @@ fn handed_over(next: Next) -> End {
     End::HandedOver { reason: "tests fail".into(), next }
 }
 
-fn refusal<T: std::fmt::Debug>(result: Result<T, StoreError>) -> JournalError {
+pub(super) fn refusal<T: std::fmt::Debug>(result: Result<T, StoreError>) -> JournalError {
     match result {
         Err(StoreError::Journal(error)) => error,
         other => panic!("not refused: {other:?}"),
@@ -118,29 +128,6 @@ fn a_claim_takes_the_issue_and_opens_an_attempt() {
     let second = refusal(table.store.claim(&new(&run.id, "i", "bob")));
     assert_eq!(second.to_string(), "`ann` is working on `i`");
     assert!(matches!(refusal(table.store.reopen_issue(&eve(), &id("i"))), JournalError::Attempted { .. }));
-}
-
-#[test]
-fn of_all_agents_of_a_run_one_gets_an_issue() {
-    let mut table = Table::new();
-    let run = begin(&mut table);
-    for round in 0..20 {
-        let name = format!("i{round}");
-        add(&mut table.store, &name, 2, &[]);
-        let start = Barrier::new(3);
-        let won: usize = thread::scope(|scope| {
-            let claims = ["ann", "bob", "cleo"].map(|who| {
-                let (mut store, start, wanted) = (table.another_store(), &start, new(&run.id, &name, who));
-                scope.spawn(move || {
-                    start.wait();
-                    usize::from(store.claim(&wanted).is_ok())
-                })
-            });
-            claims.into_iter().map(|claim| claim.join().unwrap()).sum()
-        });
-        assert_eq!(won, 1);
-    }
-    assert_eq!(table.world.count("attempt"), 20);
 }
 
 #[test]
@@ -289,12 +276,12 @@ fn an_issue_that_was_handed_over_is_ready_again_and_says_so() {
         (issue.status.as_str(), issue.assignee, issue.labels[0].clone()),
         ("open", None, "needs-followup".to_owned())
     );
-    let second = table.store.claim(&new(&run.id, "i", "bob")).unwrap();
+    let second = claim(&mut table.store, &new(&run.id, "i", "bob"));
     assert_eq!(second.number, 2);
     table.store.finish(second.id, &finish(handed_over(Next::AskAPerson), Some("again"))).unwrap();
     assert_eq!((status(&mut table.store, "i").as_str(), ready(&mut table.store).len()), ("blocked", 0));
     table.store.reopen_issue(&eve(), &id("i")).unwrap();
-    let third = table.store.claim(&new(&run.id, "i", "bob")).unwrap();
+    let third = claim(&mut table.store, &new(&run.id, "i", "bob"));
     table.store.finish(third.id, &finish(End::Done { commit: None }, None)).unwrap();
     assert!(table.store.issue(&id("i")).unwrap().unwrap().labels.is_empty());
     assert_eq!(table.store.attempts(&id("i")).unwrap().len(), 3);
@@ -323,7 +310,7 @@ fn issues_of_another_tracker_have_attempts_and_notes_but_no_status_here() {
     let mut table = Table::new();
     let run = begin(&mut table);
     let foreign = NewAttempt { tracker: Tracker::Other, ..new(&run.id, "bd-1", "ann") };
-    let attempt = table.store.claim(&foreign).unwrap();
+    let attempt = claim(&mut table.store, &foreign);
     let second = refusal(table.store.claim(&NewAttempt { agent: agent("bob"), ..foreign }));
     assert!(matches!(second, JournalError::Attempted { .. }));
     table.store.finish(attempt.id, &finish(handed_over(Next::TryAgain), Some("why"))).unwrap();
@@ -341,7 +328,7 @@ fn what_a_dead_run_has_left_is_found_until_it_is_finished() {
     assert_eq!(table.store.stranded().unwrap(), std::slice::from_ref(&attempt));
     table.store.finish(attempt.id, &finish(handed_over(Next::TryAgain), Some("killed"))).unwrap();
     assert!(table.store.stranded().unwrap().is_empty());
-    let next = table.store.claim(&new(&run.id, "i", "ann")).unwrap();
+    let next = claim(&mut table.store, &new(&run.id, "i", "ann"));
     assert!(table.store.stranded().unwrap().is_empty());
     table.store.end_run(&run.id, &json!({})).unwrap();
     assert_eq!(table.store.stranded().unwrap(), [next]);
@@ -353,8 +340,8 @@ fn it_is_known_since_when_the_oldest_work_that_is_not_over_goes_on() {
     assert_eq!(table.store.working_since().unwrap(), None);
     add(&mut table.store, "i", 2, &[]);
     let run = begin(&mut table);
-    let attempt = table.store.claim(&new(&run.id, "i", "ann")).unwrap();
-    table.pass(std::time::Duration::from_secs(60));
+    let attempt = claim(&mut table.store, &new(&run.id, "i", "ann"));
+    table.pass(Duration::from_secs(60));
     table.join("bob");
     let joined = table.store.now();
     assert_eq!(table.store.working_since().unwrap(), Some(attempt.started_at));
