@@ -275,10 +275,12 @@ impl From<JudgeError> for CliError {
 impl From<SessionError> for CliError {
     fn from(error: SessionError) -> Self {
         match error {
-            SessionError::StillOpen { attempt, .. } => Self::refused(error).hint(match attempt {
-                Handover::Release => "let the program finish or end it, then release again",
-                Handover::Acquire => "let the program finish or end it, then ask again",
-            }),
+            SessionError::StillOpen { side: Handover::Release, .. } => {
+                Self::refused(error).hint("let the program finish or end it, then release again")
+            }
+            SessionError::StillOpen { side: Handover::Acquire { .. }, .. } => {
+                Self::refused(error).hint("let the program finish or end it, then ask again")
+            }
             SessionError::ChangeUnderWay => Self::refused(error).hint("release again in a moment"),
             SessionError::JudgePanicked => Self::refused(error),
             SessionError::NoClient => Self::failed(error).hint("start it with `mala exec`"),

@@ -12,7 +12,7 @@ use mala_engine::ports::{
     Attempt, BeginError, ClaimAnswer, ClaimRequest, Contention, Detail, Ending, Finish, Held, Interruption,
     Ledger, PortError, Tries, Waited,
 };
-use mala_session::acquire;
+use mala_session::{Handover, SessionError, acquire, claim};
 use mala_store::{
     ClaimOutcome, End, Event, EventFilter, EventKind, Extent, IssueError, IssueFilter, JournalError,
     NewAttempt, Next, Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, TRIES, TargetKind,
@@ -146,15 +146,18 @@ impl Ledger for StoreLedger {
             owner: process::current(),
             ttl: self.ttl,
         };
-        match self.store()?.claim(&new) {
+        match claim(&self.scope, &mut *self.store()?, &new) {
             Ok(ClaimOutcome::Claimed { attempt, .. }) => Ok(ClaimAnswer::Claimed(attempt)),
             Ok(ClaimOutcome::FilesHeld(conflicts)) => {
                 Ok(ClaimAnswer::FilesHeld(conflicts.iter().map(held).collect()))
             }
-            Err(
+            Err(SessionError::StillOpen { key, side: Handover::Acquire { by: Some(by) }, .. }) => {
+                Ok(ClaimAnswer::FilesHeld(vec![Held { file: key.to_string(), by, issue: None }]))
+            }
+            Err(SessionError::Store(
                 error @ (StoreError::Journal(JournalError::Attempted { .. })
                 | StoreError::Issue(IssueError::NotOpen { .. } | IssueError::Blocked { .. })),
-            ) => Ok(ClaimAnswer::Taken { why: error.to_string() }),
+            )) => Ok(ClaimAnswer::Taken { why: error.to_string() }),
             Err(error) => Err(error.into()),
         }
     }

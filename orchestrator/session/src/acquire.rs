@@ -9,9 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mala_core::{AgentId, Conflict, Key, Lock, Scope, Target, Timestamp};
-use mala_sandbox::{Writer, has_writers, writers};
+use mala_sandbox::{has_writers, writers};
 use mala_store::process::Process;
-use mala_store::{Agent, EventFilter, EventKind, Outcome, Request, Store, StoreError, Wait};
+use mala_store::{
+    Agent, ClaimOutcome, End, EventFilter, EventKind, Finish, NewAttempt, Outcome, Progress, Request, Store,
+    StoreError, Wait,
+};
 
 use crate::error::{Handover, SessionError};
 use crate::orphaned_work::save_orphaned_work;
@@ -49,6 +52,21 @@ pub fn acquire_or_wait(
     let outcome = store.reserve_or_wait(request, wait, remind)?;
     if let Outcome::Granted(locks) = &outcome {
         settle(scope, store, locks, since)?;
+    }
+    Ok(outcome)
+}
+
+/// Claims an issue together with its files. If one of those is still open for writing, the claim is undone.
+pub fn claim(scope: &Scope, store: &mut Store, new: &NewAttempt) -> Result<ClaimOutcome, SessionError> {
+    let since = Timestamp::now();
+    #[expect(clippy::disallowed_methods, reason = "this is the one way to files")]
+    let outcome = store.claim(new)?;
+    if let ClaimOutcome::Claimed { attempt, locks } = &outcome
+        && let Err(error) = settle(scope, store, locks, since)
+    {
+        let undone = Finish { end: End::GivenBack, note: None, progress: Progress::default() };
+        store.finish(attempt.id, &undone)?;
+        return Err(error);
     }
     Ok(outcome)
 }
@@ -99,7 +117,7 @@ pub fn wait_for_writers(scope: &Scope, keys: &[Key]) -> Result<(), SessionError>
         Some(key) => Err(SessionError::StillOpen {
             key: (*key).clone(),
             writers: writers(&path_of(scope, key)),
-            attempt: Handover::Release,
+            side: Handover::Release,
         }),
         None => Ok(()),
     }
@@ -145,27 +163,28 @@ pub(crate) fn open_elsewhere(
             continue;
         }
         let agents = store.agents()?;
-        let is_elsewhere = |writer: &Writer| is_of_another(writer.pid, agent, &agents);
-        let elsewhere: Vec<Writer> = writers(&path).into_iter().filter(is_elsewhere).collect();
-        if !elsewhere.is_empty() {
-            let (key, attempt) = (key.clone(), Handover::Acquire);
-            return Ok(Some(SessionError::StillOpen { key, writers: elsewhere, attempt }));
+        let mut elsewhere = writers(&path);
+        elsewhere.retain(|writer| other_agent(writer.pid, agent, &agents).is_some());
+        if let Some(writer) = elsewhere.first() {
+            let by = other_agent(writer.pid, agent, &agents).cloned();
+            let (key, side) = (key.clone(), Handover::Acquire { by });
+            return Ok(Some(SessionError::StillOpen { key, writers: elsewhere, side }));
         }
     }
     Ok(None)
 }
 
-/// True if the nearest process above this one, or itself, that is an agent's is another one's.
-fn is_of_another(pid: u32, agent: &AgentId, agents: &[Agent]) -> bool {
-    let Some(process) = Process::find(pid) else { return false };
+/// The agent of the nearest process above this one, or of itself, that is an agent's; nothing if that is `agent`.
+fn other_agent<'a>(pid: u32, agent: &AgentId, agents: &'a [Agent]) -> Option<&'a AgentId> {
+    let process = Process::find(pid)?;
     let owners = std::iter::once(process.owner()).chain(process.ancestors().map(|above| above.owner()));
     for owner in owners {
         let mut here = agents.iter().filter(|known| known.party.owner == owner).peekable();
-        if here.peek().is_some() {
-            return here.all(|known| known.party.agent != *agent);
+        if let Some(first) = here.peek().map(|known| &known.party.agent) {
+            return here.all(|known| known.party.agent != *agent).then_some(first);
         }
     }
-    false
+    None
 }
 
 /// Waits for what is left of agents that were killed, as far as these locks are concerned: a lock is free when its

@@ -7,7 +7,7 @@ use mala_config::ConfigError;
 use mala_core::claim::TargetError;
 use mala_core::scope::ScopeError;
 use mala_core::text::plain;
-use mala_core::{Key, NameError};
+use mala_core::{AgentId, Key, NameError};
 use mala_gate::JudgeError;
 use mala_git::salvage::SalvageError;
 use mala_git::{GitError, OwnershipError};
@@ -19,7 +19,7 @@ use thiserror::Error;
 pub enum SessionError {
     /// Whoever holds the file must not hand it on, and whoever gets it must not begin.
     #[error("`{}` is still open for writing{}; it would be written on after the hand-over", plain(.key), by(.writers))]
-    StillOpen { key: Key, writers: Vec<Writer>, attempt: Handover },
+    StillOpen { key: Key, writers: Vec<Writer>, side: Handover },
     #[error("a change that was allowed before is still being made")]
     ChangeUnderWay,
     #[error("mala failed while it judged a write; start the agent again")]
@@ -57,10 +57,13 @@ pub enum SessionError {
 }
 
 /// Which side of a hand-over was tried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Handover {
     Release,
-    Acquire,
+    /// The file is free, and a program of this agent still writes to it.
+    Acquire {
+        by: Option<AgentId>,
+    },
 }
 
 fn by(writers: &[Writer]) -> String {
