@@ -1,5 +1,6 @@
 //! `mala exec`: ownership is physical.
 
+mod dead_holders;
 mod deputy;
 mod ends;
 mod fallback;
