@@ -12,7 +12,7 @@ use std::{env, fs};
 use clap::Args;
 use mala_config::{Settings, Unlocked};
 use mala_core::shell::word;
-use mala_core::{AgentId, IssueId, Owner, RunId, Scope};
+use mala_core::{AgentId, AttemptId, IssueId, Owner, RunId, Scope};
 use mala_gate::claim;
 use mala_logs::telemetry::spans::{self, Span};
 use mala_sandbox::{Exit, Jail, SandboxError, Unsupported};
@@ -60,6 +60,9 @@ pub(crate) struct ExecArgs {
     /// Run that the agent works for
     #[arg(long, value_name = "ID", hide = true)]
     run: Option<RunId>,
+    /// Attempt that the agent is for
+    #[arg(long, value_name = "NUMBER", hide = true)]
+    attempt: Option<i64>,
     /// Process that the agent's locks live with, and without which it does not go on
     #[arg(long, value_name = "PID", hide = true)]
     owner_pid: Option<u32>,
@@ -137,6 +140,9 @@ fn supervise(args: &ExecArgs, context: &Context) -> Result<Ended, CliError> {
     state_folders::check(&scope)?;
     join(&mut store, &party)?;
     claim::note(&mut store, &scope, &party)?;
+    let attempt = args.attempt.map(AttemptId);
+    // Whoever ends the attempt later finds this process by it.
+    attempt.map(|attempt| store.supervise(attempt, &process::current())).transpose()?;
     if args.strict {
         settings.enforcement.unlocked = Unlocked::Deny;
     }
@@ -165,6 +171,10 @@ fn supervise(args: &ExecArgs, context: &Context) -> Result<Ended, CliError> {
     guard.tree_ended();
     // The tree is dead, so what its git left is nobody's. Threads that end with the process may keep the guard until then.
     guard.git_guard().end();
+    if let Some(attempt) = attempt {
+        // If that fails, the attempt names a process that has ended.
+        let _ = Store::open(&scope).and_then(|mut store| store.end_supervision(attempt, &process::current()));
+    }
     // If the command was not started, the agent keeps what it held before.
     Ok(Ended { party, guard, session, exit: exit?, is_enforced })
 }

@@ -1,12 +1,13 @@
-use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
 use mala_config::Settings;
+use mala_core::ports::Liveness as _;
 use mala_core::shell::word;
 use mala_core::{Ask, Attempt, AttemptState, IssueId, Life, Lock, Run, RunId, Scope, Timestamp};
+use mala_store::process::ProcessTable;
 use mala_store::{Agent, AskFilter, Extent, Health, Leftovers, Standing, Status, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::commands::lock::asks::write_ask_table;
 use crate::context::Context;
 use crate::error::{CliError, Code};
 use crate::json::{self, PathJson};
-use crate::run::{health, launcher};
+use crate::run::health;
 use crate::ui::{BOLD, DIM, YELLOW, plain, span, table};
 
 /// Show agents, locks, waiters and leftovers
@@ -77,8 +78,6 @@ struct Picture<'a> {
     warnings: Vec<String>,
     /// The run that is under way, with its attempts.
     run: Option<(Run, Vec<Attempt>)>,
-    /// The processes that run its agents.
-    processes: HashMap<String, u32>,
     /// A run that was killed and that nobody has gone on with, and the issues that were under way.
     killed: Option<(RunId, Vec<IssueId>)>,
     now: Timestamp,
@@ -143,14 +142,13 @@ impl<'a> Picture<'a> {
             Some(run) => Some((run.clone(), store.attempts_of_run(&run.id)?)),
             None => None,
         };
-        let processes = run.as_ref().map(|(run, _)| launcher::processes_of(&run.id)).unwrap_or_default();
         let killed = match store.killed_run()? {
             Some(run) => Some((run.id, store.stranded()?.into_iter().map(|attempt| attempt.issue).collect())),
             None => None,
         };
         let asks = store.asks(&AskFilter::default())?;
         let root = scope.root();
-        Ok(Self { root, status, asks, leftovers, warnings, run, processes, killed, now })
+        Ok(Self { root, status, asks, leftovers, warnings, run, killed, now })
     }
 
     /// The profile that a run gave the agent, else the client that its session said it is.
@@ -161,7 +159,9 @@ impl<'a> Picture<'a> {
 
     /// The process that the agent works in, as far as it has one of its own.
     fn pid(&self, agent: &Agent) -> u32 {
-        self.processes.get(agent.party.agent.as_str()).copied().unwrap_or(agent.party.owner.pid)
+        let supervisor = self.attempt_of(agent).and_then(|attempt| attempt.supervisor.as_ref());
+        let own = supervisor.filter(|supervisor| ProcessTable.of(supervisor) == Life::Alive);
+        own.unwrap_or(&agent.party.owner).pid
     }
 
     fn state(&self, agent: &Agent) -> &'static str {

@@ -1,25 +1,24 @@
 //! Agents as processes of `mala exec`.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use mala_agents::start::LaunchSpec;
-use mala_core::{AgentId, RunId, Scope};
+use mala_core::ports::Liveness as _;
+use mala_core::{AgentId, Life, Scope};
 use mala_engine::ports::{Attempt, Launcher, PortError};
 use mala_git::Repo;
 use mala_logs::telemetry::TRACEPARENT;
 use mala_session::{git_guard, jail};
+use mala_store::Store;
 use mala_store::process::{self, Process, ProcessTable};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 use super::self_test::{Hooked, Stage};
 use super::trace::Trace;
 
-/// What the process calls itself that ends an agent's tree; it has the command line of its supervisor.
+/// What the process calls itself that ends an agent's tree; it has the environment of its supervisor.
 const KEEPER: &str = "mala-keeper";
 
 /// Tells which attempt a process was started for.
@@ -62,6 +61,7 @@ impl Launcher for ExecLauncher {
     fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Result<Command, PortError> {
         let mut command = self.exec(&attempt.agent);
         command.args(["--issue", attempt.issue.as_str(), "--run", attempt.run.as_str()]);
+        command.args(["--attempt", &attempt.id.to_string()]);
         command.arg("--failure-file").arg(self.failure_file(attempt));
         command.arg("--").args(&spec.command).envs(&spec.env).env(ATTEMPT, mark(attempt));
         command.envs(self.trace.parent(&attempt.issue).map(|parent| (TRACEPARENT, parent)));
@@ -80,24 +80,21 @@ impl Launcher for ExecLauncher {
         *self.has_kernel.get_or_init(|| jail::kernel(&self.scope).is_ok())
     }
 
-    /// A supervisor ends with its run, and its keeper ends the tree then. This makes sure that it has happened: a keeper is
-    /// never killed, because it alone finds what has left the tree's process group.
+    /// A supervisor ends with its run, and its keeper ends the tree then. This makes sure that it has happened.
     fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
+        let supervisor = Store::open(&self.scope)?.attempt(attempt.id)?.supervisor;
+        if let Some(supervisor) = supervisor.filter(|it| ProcessTable.of(it) == Life::Alive) {
+            process::kill(&supervisor);
+            process::wait_for_end(&supervisor);
+        }
         loop {
-            let is_its = |(agent, process)| (agent == attempt.agent.as_str()).then_some(process);
-            let found: Vec<Process> = supervisors(&attempt.run).into_iter().filter_map(is_its).collect();
-            // Without keepers, what they kept is left: it cannot write to the checkout any more, but it runs.
-            let found = if found.is_empty() { orphans(attempt) } else { found };
-            if found.is_empty() {
+            let marked = marked(attempt);
+            if marked.is_empty() {
                 return Ok(());
             }
-            for process in found.iter().filter(|process| process.name != KEEPER) {
-                if let Ok(pid) = i32::try_from(process.pid) {
-                    // It may have ended just now.
-                    let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-                }
-            }
-            found.iter().for_each(|process| process::wait_for_end(&process.owner()));
+            // A keeper is never killed: it alone finds what has left the tree's process group, and ends after it.
+            marked.iter().filter(|it| it.name != KEEPER).for_each(|it| process::kill(&it.owner()));
+            marked.iter().for_each(|it| process::wait_for_end(&it.owner()));
         }
     }
 
@@ -131,51 +128,24 @@ impl Launcher for ExecLauncher {
     }
 }
 
-/// The processes that run the agents of a run, by the agents' names. One that waits has none.
-pub(crate) fn processes_of(run: &RunId) -> HashMap<String, u32> {
-    let found = supervisors(run).into_iter().filter(|(_, process)| process.name != KEEPER);
-    found.map(|(agent, process)| (agent, process.pid)).collect()
-}
-
-/// The processes of `mala exec` that this run has started, with their keepers, and for which agent each is.
+/// The processes that were started for this attempt by whatever means, as their environment says. The store knows only the
+/// supervisor, and that from a moment after it was started: what it has started is found by this, its keeper among them, and
+/// what is left if both were killed.
 #[cfg(target_os = "linux")]
-fn supervisors(run: &RunId) -> Vec<(String, Process)> {
-    let agent_of = |pid: u32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).take_while(|word| *word != b"--").collect();
-        let value =
-            |option: &str| words.windows(2).find(|pair| pair[0] == option.as_bytes()).map(|pair| pair[1]);
-        let is_ours = words.get(1) == Some(&&b"exec"[..]) && value("--run") == Some(run.as_str().as_bytes());
-        let agent = value("--agent").filter(|_| is_ours)?;
-        Some((String::from_utf8_lossy(agent).into_owned(), Process::find(pid)?))
-    };
-    pids().filter_map(agent_of).collect()
-}
-
-/// The processes that were started for this attempt by whatever means, as their environment says.
-#[cfg(target_os = "linux")]
-fn orphans(attempt: &Attempt) -> Vec<Process> {
+fn marked(attempt: &Attempt) -> Vec<Process> {
     let mark = format!("{ATTEMPT}={}", mark(attempt));
-    let is_ours = |pid: &u32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    let find = |entry: fs::DirEntry| {
+        let process = Process::find(entry.file_name().to_str()?.parse().ok()?)?;
+        let environment = fs::read(entry.path().join("environ")).ok()?;
+        let is_marked = environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
+        // The environment is this process's only if no other one has got its pid meanwhile.
+        (is_marked && ProcessTable.of(&process.owner()) == Life::Alive).then_some(process)
     };
-    pids().filter(is_ours).filter_map(Process::find).collect()
-}
-
-#[cfg(target_os = "linux")]
-fn pids() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(find).collect()
 }
 
 /// Elsewhere a supervisor's own watch over its run has to do.
 #[cfg(not(target_os = "linux"))]
-fn supervisors(_run: &RunId) -> Vec<(String, Process)> {
-    Vec::new()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn orphans(_attempt: &Attempt) -> Vec<Process> {
+fn marked(_attempt: &Attempt) -> Vec<Process> {
     Vec::new()
 }

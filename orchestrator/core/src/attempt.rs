@@ -26,7 +26,7 @@ use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::{AgentId, IssueId, Oid, RunId, Timestamp};
+use crate::{AgentId, IssueId, Oid, Owner, RunId, Timestamp};
 
 /// Number of an attempt, over all issues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -56,6 +56,8 @@ pub struct Attempt {
     /// When the issue was claimed for it.
     pub started_at: Timestamp,
     pub ended_at: Option<Timestamp>,
+    /// The process that runs the agent, or did: whether it still lives is for the reader to find out.
+    pub supervisor: Option<Owner>,
     /// The client's own name for the session, to resume it by.
     pub session: Option<String>,
     /// The commit that was checked out when it began; nothing in a repository without one.

@@ -178,6 +178,7 @@ mod tests {
             since: Timestamp::from_millis(0),
             started_at: Timestamp::from_millis(0),
             ended_at: None,
+            supervisor: None,
             session: None,
             head: None,
             question: None,

@@ -96,6 +96,29 @@ impl Store {
         })
     }
 
+    /// Notes that this process runs the attempt's agent from now on. One whose attempt is over must not start it.
+    pub fn supervise(&mut self, id: AttemptId, supervisor: &Owner) -> Result<()> {
+        self.write(|change| {
+            let Attempt { state, .. } = change.must_find_attempt(id)?;
+            if state.is_over() {
+                return Err(JournalError::Over { id, state }.into());
+            }
+            let process = change.process_row(supervisor)?;
+            change.sql.execute("UPDATE attempt SET supervisor = ?2 WHERE id = ?1", params![id.0, process])?;
+            Ok(())
+        })
+    }
+
+    /// Notes that this process runs the agent no more, unless another one has taken its place.
+    pub fn end_supervision(&mut self, id: AttemptId, supervisor: &Owner) -> Result<()> {
+        self.write(|change| {
+            let process = change.process_row(supervisor)?;
+            let sql = "UPDATE attempt SET supervisor = NULL WHERE id = ?1 AND supervisor = ?2";
+            change.sql.execute(sql, params![id.0, process])?;
+            Ok(())
+        })
+    }
+
     /// Ends an attempt: its note first, then its locks, its issue and the journal, all in one transaction.
     pub fn finish(&mut self, id: AttemptId, finish: &Finish) -> Result<Finished> {
         self.write(|change| change.finish(id, finish))
@@ -200,6 +223,7 @@ impl Change<'_> {
             since: self.now,
             started_at: self.now,
             ended_at: None,
+            supervisor: None,
             session: None,
             head: new.head.clone(),
             question: None,

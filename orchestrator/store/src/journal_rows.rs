@@ -14,7 +14,8 @@ use crate::view::View;
 const RUN_COLUMNS: &str = "r.id, r.started_at, r.ended_at, r.options, p.host, p.boot_id, p.pid, p.start_time";
 const ATTEMPT_COLUMNS: &str =
     "a.id, a.run, a.issue, a.agent, a.number, a.state, a.since, a.started_at, a.ended_at,
-     a.session, a.head, a.saved_ref, a.verdict, a.cost_micros, a.tokens, a.profile, a.question, a.interruption";
+     a.session, a.head, a.saved_ref, a.verdict, a.cost_micros, a.tokens, a.profile, a.question, a.interruption,
+     a.supervisor, p.host, p.boot_id, p.pid, p.start_time";
 
 impl View<'_> {
     pub(crate) fn runs_where(
@@ -34,7 +35,9 @@ impl View<'_> {
         condition: &str,
         params: impl rusqlite::Params,
     ) -> Result<Vec<Attempt>, Fault> {
-        let sql = format!("SELECT {ATTEMPT_COLUMNS} FROM attempt a WHERE {condition}");
+        let sql = format!(
+            "SELECT {ATTEMPT_COLUMNS} FROM attempt a LEFT JOIN process p ON p.id = a.supervisor WHERE {condition}"
+        );
         let mut statement = self.sql.prepare_cached(&sql)?;
         Ok(statement.query_map(params, attempt)?.collect::<Result<_, _>>()?)
     }
@@ -88,6 +91,7 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         profile: row.get(15)?,
         question: row.get(16)?,
         interruption: word(row, 17, Interruption::parse)?,
+        supervisor: row.get::<_, Option<i64>>(18)?.map(|_| rows::owner(row, 19)).transpose()?,
     })
 }
 
@@ -128,7 +132,8 @@ impl Change<'_> {
     /// Stores what may change about an attempt.
     pub(crate) fn update_attempt(&mut self, attempt: &Attempt) -> Result<(), Fault> {
         let sql = "UPDATE attempt SET state = ?2, since = ?3, ended_at = ?4, session = ?5, saved_ref = ?6, verdict = ?7,
-                 cost_micros = ?8, tokens = ?9, question = ?10, interruption = ?11
+                 cost_micros = ?8, tokens = ?9, question = ?10, interruption = ?11,
+                 supervisor = CASE WHEN ?4 IS NULL THEN supervisor END
              WHERE id = ?1";
         let amount = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         self.sql.prepare_cached(sql)?.execute(params![

@@ -121,6 +121,8 @@ pub enum JournalError {
     UnknownAttempt { id: AttemptId },
     #[error("`{agent}` is working on `{issue}`")]
     Attempted { issue: IssueId, agent: AgentId },
+    #[error("the attempt {id} is over: it is {state}")]
+    Over { id: AttemptId, state: AttemptState },
     #[error("the attempt {id} is {found}, not {expected}")]
     NotInState { id: AttemptId, expected: AttemptState, found: AttemptState },
     #[error("an attempt that is {from} does not become {to} next")]

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use mala_core::ports::Liveness;
 use mala_core::{Life, Owner};
 use nix::errno::Errno;
-use nix::sys::signal::kill;
+use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
 #[cfg(target_os = "linux")]
@@ -97,6 +97,22 @@ pub fn wait_for_end_until(owner: &Owner, stop: BorrowedFd<'_>) -> bool {
     crate::wake::sleep_until_end_of(owner, Some(stop)) == crate::wake::Asker::Waits
 }
 
+/// Kills that very process, if it runs on this machine. Where the kernel has handles on processes, none that has got its pid since
+/// can be hit instead.
+pub fn kill(owner: &Owner) {
+    if ProcessTable.of(owner) != Life::Alive {
+        return;
+    }
+    // It may have ended just now.
+    let _ = match crate::wake::end_of(owner) {
+        #[cfg(target_os = "linux")]
+        Ok(Some(handle)) => rustix::process::pidfd_send_signal(handle, rustix::process::Signal::KILL).is_ok(),
+        Ok(_) => i32::try_from(owner.pid)
+            .is_ok_and(|pid| signal::kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok()),
+        Err(()) => false,
+    };
+}
+
 struct Machine {
     host: String,
     boot_id: String,
@@ -134,7 +150,7 @@ impl Liveness for ProcessTable {
         match system::find(owner.pid) {
             Some(process) if process.ended || process.start_time != owner.start_time => Life::Dead,
             Some(_) => Life::Alive,
-            None => match i32::try_from(owner.pid).map(|pid| kill(Pid::from_raw(pid), None)) {
+            None => match i32::try_from(owner.pid).map(|pid| signal::kill(Pid::from_raw(pid), None)) {
                 Ok(Err(Errno::ESRCH)) | Err(_) => Life::Dead,
                 // It runs, but this user may not look at it.
                 Ok(Ok(()) | Err(_)) => Life::Alive,
@@ -266,6 +282,19 @@ mod tests {
         assert_eq!(ProcessTable.of(&Owner { boot_id: "earlier".into(), ..me.clone() }), Life::Dead);
         assert_eq!(ProcessTable.of(&Owner { host: "elsewhere".into(), ..me.clone() }), Life::Unknown);
         assert_eq!(ProcessTable.of(&Owner { pid: u32::MAX, ..me }), Life::Dead);
+    }
+
+    #[test]
+    fn a_process_that_has_got_the_pid_of_another_is_not_killed_for_it() {
+        let mut child = sleeper();
+        let owner = Process::find(child.id()).unwrap().owner();
+        kill(&Owner { start_time: owner.start_time + 1, ..owner.clone() });
+        kill(&Owner { host: "elsewhere".into(), ..owner.clone() });
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(child.try_wait().unwrap().is_none());
+        kill(&owner);
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(9));
+        kill(&owner);
     }
 
     #[test]

@@ -189,7 +189,8 @@ impl Change<'_> {
         }
         let unused =
             "DELETE FROM process WHERE id NOT IN (SELECT owner FROM lock UNION SELECT root FROM agent
-             UNION SELECT owner FROM waiter UNION SELECT waiting FROM waiter UNION SELECT owner FROM run)";
+             UNION SELECT owner FROM waiter UNION SELECT waiting FROM waiter UNION SELECT owner FROM run
+             UNION SELECT supervisor FROM attempt WHERE supervisor IS NOT NULL)";
         self.sql.execute(unused, [])?;
         Ok(events as u64)
     }

@@ -106,7 +106,7 @@ pub(crate) fn sleep_until_end_of(owner: &Owner, asker: Option<BorrowedFd<'_>>) -
 /// A handle that becomes readable when the process ends, where there is such a thing. An error means that it has ended
 /// already.
 #[cfg(target_os = "linux")]
-fn end_of(owner: &Owner) -> Result<Option<OwnedFd>, ()> {
+pub(crate) fn end_of(owner: &Owner) -> Result<Option<OwnedFd>, ()> {
     use rustix::io::Errno;
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -126,7 +126,7 @@ fn end_of(owner: &Owner) -> Result<Option<OwnedFd>, ()> {
 
 #[cfg(not(target_os = "linux"))]
 #[expect(clippy::unnecessary_wraps, reason = "the Linux twin can fail")]
-fn end_of(_owner: &Owner) -> Result<Option<OwnedFd>, ()> {
+pub(crate) fn end_of(_owner: &Owner) -> Result<Option<OwnedFd>, ()> {
     Ok(None)
 }
 

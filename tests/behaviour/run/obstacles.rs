@@ -47,7 +47,8 @@ fn a_run_that_cannot_be_judged_from_here_is_ended_by_a_person() {
         assert!(out.contains(&says), "{out}");
     }
     assert_eq!(batch.run(&[]).code, 0);
-    assert!(done(&batch.world, "clean --force").out.contains("nothing to put away"));
+    let last = done(&batch.world, "clean --force").out;
+    assert!(last.contains("nothing to put away"), "{last}");
 }
 
 #[test]

@@ -3,7 +3,12 @@
 use std::fs;
 use std::process::Stdio;
 
+use mala_core::ports::Liveness as _;
+use mala_core::{IssueId, Life};
+use mala_store::process::ProcessTable;
 use mala_tests::eventually;
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use serde_json::json;
 
 use super::{Batch, Run};
@@ -50,6 +55,26 @@ fn agents_end_with_their_run_and_their_work_is_saved() {
     );
     assert!(batch.notes("bd-1").contains("its run was killed"));
     assert_eq!(next.only("claimed")["attempt"], 2, "and goes on");
+    batch.assert_nothing_left();
+}
+
+#[test]
+fn a_supervisor_that_does_not_notice_the_end_of_its_run_is_ended_by_the_next_one() {
+    let batch = Batch::new("echo half > half.txt; touch $OUT; sleep 600");
+    batch.issue("bd-1", &[]);
+    let sign = batch.outside("sign");
+    let mut run = batch.command(&[]).env("OUT", &sign).stdout(Stdio::piped()).spawn().unwrap();
+    eventually("the agent has left its sign", || sign.exists());
+    let attempt = batch.world.store().attempts(&IssueId::new("bd-1").unwrap()).unwrap().remove(0);
+    let supervisor = attempt.supervisor.expect("it was written down before the agent was started");
+    signal::kill(Pid::from_raw(i32::try_from(supervisor.pid).unwrap()), Signal::SIGSTOP).unwrap();
+    run.kill().unwrap();
+    run.wait().unwrap();
+    fs::write(batch.outside("agent.sh"), "exit 0").unwrap();
+    let next = batch.run(&["--max-issues", "1"]);
+    let outcome = &next.only("recovered")["outcome"];
+    assert_eq!(outcome, "handed over, work saved to refs/mala/bd-1/1", "{next:?}");
+    assert_eq!(ProcessTable.of(&supervisor), Life::Dead);
     batch.assert_nothing_left();
 }
 

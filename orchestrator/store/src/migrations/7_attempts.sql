@@ -1,6 +1,6 @@
     -- A state is its word, so that a new one needs no new table. `question`: what the agent wants to know, while it needs
     -- input. `interruption`: stopped or killed. Before, an attempt that had asked something was retrying, and these two were in
-    -- its verdict. The profile was a part of the agent's name.
+    -- its verdict. The profile was a part of the agent's name. `supervisor`: the process that runs the agent now.
     CREATE TABLE attempt_new (
         id           INTEGER PRIMARY KEY,
         scope        INTEGER NOT NULL REFERENCES scope,
@@ -8,6 +8,7 @@
         issue        TEXT NOT NULL,
         agent        TEXT NOT NULL,
         profile      TEXT,
+        supervisor   INTEGER REFERENCES process,
         number       INTEGER NOT NULL,
         state        TEXT NOT NULL,
         since        INTEGER NOT NULL,

@@ -222,6 +222,27 @@ fn the_end_of_an_attempt_decides_whether_it_was_cut_off() {
 }
 
 #[test]
+fn an_attempt_knows_the_process_that_runs_its_agent_until_it_is_over() {
+    let (mut table, _, attempt) = working();
+    let [first, second] = [601, 602].map(TestLiveness::owner);
+    let supervisor = |table: &mut Table| table.store.attempt(attempt.id).unwrap().supervisor;
+    table.store.supervise(attempt.id, &first).unwrap();
+    table.store.supervise(attempt.id, &second).unwrap();
+    table.store.end_supervision(attempt.id, &first).unwrap();
+    assert_eq!(supervisor(&mut table), Some(second.clone()), "the second has taken its place");
+    table.liveness.set(second.pid, Life::Dead);
+    table.store.sweep(ONLY_THE_DEAD).unwrap();
+    assert_eq!(supervisor(&mut table), Some(second.clone()), "it is still known who to look for");
+    table.store.end_supervision(attempt.id, &second).unwrap();
+    assert_eq!(supervisor(&mut table), None);
+    table.store.supervise(attempt.id, &first).unwrap();
+    table.store.finish(attempt.id, &finish(handed_over(Next::TryAgain), None)).unwrap();
+    assert_eq!(supervisor(&mut table), None);
+    let late = refusal(table.store.supervise(attempt.id, &second));
+    assert_eq!(late.to_string(), format!("the attempt {} is over: it is handed_over", attempt.id));
+}
+
+#[test]
 fn a_finished_issue_is_closed_and_its_agent_gone_all_at_once() {
     let (mut table, run, attempt) = working();
     let done = Finish {
