@@ -30,6 +30,7 @@ mod release;
 mod supervisor_ownership;
 #[cfg_attr(not(target_os = "linux"), path = "supervisor_socket_elsewhere.rs")]
 pub mod supervisor_socket;
+mod take;
 mod turns;
 mod wants;
 
@@ -41,6 +42,7 @@ pub use guard::{LostLock, RefusedWrite, StoreGuard};
 pub use ignored::{Ignored, IgnoredAhead};
 pub use release::{answer_release, release, transfer};
 pub use supervisor_ownership::{OtherHolder, SupervisorOwnership, Tenure};
+pub use take::take;
 pub use turns::{
     Announcement, TurnRules, Turns, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
 };

@@ -1,11 +1,8 @@
-use std::collections::BTreeSet;
-
 use clap::Args;
-use mala_core::{Ask, AskId, Key, Lock, Mode, Target, Want};
-use mala_git::salvage::{self, SavedRef};
-use mala_git::{Repo, RepoPath};
-use mala_session::wait_for_writers;
-use mala_store::{Answered, Authority, Changes, Guard, Store};
+use mala_core::AskId;
+use mala_git::salvage::SavedRef;
+use mala_session::take;
+use mala_store::{Answered, Authority, Store};
 use serde_json::json;
 
 use super::asks::parse_id;
@@ -48,50 +45,9 @@ pub(super) fn cmd_take(args: &TakeArgs, context: &Context) -> Result<Code, CliEr
     }
     let by = args.caller.agent(context, &mut store)?;
     store.escalate_due()?;
-    let ask = store.find_ask(&args.id)?;
-    let repo = Repo::new(scope.clone());
-    let lock = store.locks()?.into_iter().find(|lock| lock.id == ask.lock);
-    let dirty = dirty(&repo, lock.as_ref(), &ask)?;
-    let mut guard = Guard {
-        lock: ask.lock.clone(),
-        fence: ask.fence,
-        idle: settings.asks.idle,
-        changes: if dirty.is_empty() { Changes::None } else { Changes::Uncommitted },
-        authority: if args.force { Authority::Force } else { Authority::Rules },
-        saved: None,
-    };
-    store.may_take(&by, &ask.id, &guard)?;
-    // A descriptor outlives its lock: nothing is taken while somebody still writes through one.
-    let keys: Vec<Key> =
-        dirty.iter().map(|path| repo.key(path)).chain(ask.want.target.file().cloned()).collect();
-    wait_for_writers(&scope, &keys)?;
-    let saved = save(&repo, &ask, &dirty)?;
-    guard.saved = saved.as_ref().map(|saved| saved.name.clone());
-    let taken = store.take_asked(&by, &ask.id, &guard)?;
+    let authority = if args.force { Authority::Force } else { Authority::Rules };
+    let (taken, saved) = take(&scope, &mut store, (&by, &args.id), settings.asks.idle, authority)?;
     answer(context, &mut store, &taken, saved.as_ref())
-}
-
-/// Files with uncommitted changes that the lock, or else the ask, covers.
-fn dirty(repo: &Repo, lock: Option<&Lock>, ask: &Ask) -> Result<BTreeSet<RepoPath>, CliError> {
-    let wanted = match lock {
-        Some(lock) => {
-            Want { target: lock.target.clone(), aliases: lock.aliases.clone(), mode: Mode::Exclusive }
-        }
-        None => ask.want.clone(),
-    };
-    let covers = |path: &RepoPath| {
-        let target = Target::File(repo.key(path));
-        let file = Want { target, aliases: Vec::new(), mode: Mode::Exclusive };
-        wanted.claim(&ask.holder).overlaps(&file.claim(&ask.holder))
-    };
-    let all = salvage::dirty(repo).map_err(CliError::failed)?;
-    Ok(all.into_iter().filter(covers).collect())
-}
-
-fn save(repo: &Repo, ask: &Ask, files: &BTreeSet<RepoPath>) -> Result<Option<SavedRef>, CliError> {
-    let name = format!("refs/mala/taken/{}", ask.id);
-    let message = format!("uncommitted work of {} before {} took it\n\n{}\n", ask.holder, ask.asker, ask.why);
-    salvage::save(repo, &name, files, &message).map_err(CliError::failed)
 }
 
 fn answer(
