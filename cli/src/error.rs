@@ -287,6 +287,7 @@ impl From<SessionError> for CliError {
             SessionError::Unreachable(_) => {
                 Self::failed(error).hint("the agent was started by `mala exec`; start it again")
             }
+            SessionError::Sandbox(error) => error.into(),
             SessionError::Store(error) => error.into(),
             SessionError::Git(error) => error.into(),
             SessionError::Judge(error) => error.into(),

@@ -3,7 +3,6 @@
 //! Each command is one file in [`commands`]: its arguments, then what it does. Commands call the libraries and turn
 //! results into text or JSON; they contain no rules of their own.
 
-mod background;
 mod commands;
 mod context;
 mod error;

@@ -1,38 +1,26 @@
 use std::ffi::{OsStr, OsString};
-use std::io::{self, PipeWriter, Write};
-use std::os::fd::AsFd;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 use std::{env, fs};
 
 use clap::Args;
 use mala_config::{Settings, Unlocked};
 use mala_core::shell::word;
-use mala_core::{AgentId, AttemptId, IssueId, Owner, RunId, Scope};
-use mala_gate::claim;
-use mala_logs::telemetry::spans::{self, Span};
-use mala_sandbox::{Exit, Jail, SandboxError, Unsupported};
-use mala_session::background::{Background, Task};
-use mala_session::supervisor_socket::{self, SupervisorSocket};
-use mala_session::{
-    Ignored, IgnoredAhead, LostLock, RefusedWrite, StoreGuard, TurnRules, Turns, git_guard, jail,
-};
+use mala_core::{AgentId, AttemptId, IssueId, RunId, Scope};
+use mala_sandbox::{Exit, SandboxError, Unsupported};
+use mala_session::supervise::{Notice, SupervisedEnd, Supervision, Surroundings};
+use mala_session::{LostLock, RefusedWrite, SessionError, StoreGuard, jail};
 use mala_store::process::{self, Process};
-use mala_store::{Party, Store, StoreError};
+use mala_store::{Party, StoreError};
 use serde_json::json;
 
-use crate::background::start as start_background;
-use crate::context::{Context, open};
+use crate::context::Context;
 use crate::error::{CliError, Code, NotStarted, REFUSED};
 use crate::ui::{RED, Ui, YELLOW, plain};
 use crate::{run_for_tree, state_folders};
-
-/// How often open files are compared with locks.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Run a command as an agent that cannot write what others hold
 ///
@@ -96,37 +84,14 @@ fn tell_failure(error: &CliError, file: &Path) {
     }
 }
 
-/// An agent whose tree is gone.
-struct Ended {
-    party: Party,
-    guard: Arc<StoreGuard>,
-    session: Span,
-    exit: Exit,
-    is_enforced: bool,
-}
-
 /// Runs the command as an agent, until nothing of its tree is left.
-fn supervise(args: &ExecArgs, context: &Context) -> Result<Ended, CliError> {
+fn supervise(args: &ExecArgs, context: &Context) -> Result<(Supervision, SupervisedEnd), CliError> {
     let scope = context.scope()?;
     let mut settings = context.settings(&scope, Vec::new())?;
-    let kernel = jail::kernel(&scope);
-    if kernel == Err(Unsupported::AlreadyInside) {
-        let message = "`mala exec` does not nest: this process belongs to an agent's tree already, and is held to its locks";
-        let hint = "run the command as it is; another agent is started outside of this one's tree";
-        return Err(CliError::refused(message).hint(hint));
+    let is_enforced = check_kernel(args, context, &scope, &settings)?;
+    if args.strict {
+        settings.enforcement.unlocked = Unlocked::Deny;
     }
-    if let Err(why) = &kernel {
-        let message = format!("the kernel does not protect anybody here: {why}");
-        if args.require_kernel || settings.enforcement.require_kernel {
-            return Err(CliError::refused(message).hint("see what protects you: mala doctor"));
-        }
-        context.ui.note("unprotected", YELLOW, &message);
-    }
-    #[cfg(target_os = "linux")]
-    jail::freeze_git()?;
-    let ignored = Arc::new(Ignored::in_checkout(&scope));
-    let looking =
-        kernel.is_ok().then(|| IgnoredAhead::start(&ignored, jail::index_file(&scope))).transpose()?;
     let owner =
         args.owner_pid.map(|pid| Process::find(pid).ok_or(StoreError::NoProcess { pid })).transpose()?;
     let party = Party {
@@ -136,58 +101,72 @@ fn supervise(args: &ExecArgs, context: &Context) -> Result<Ended, CliError> {
         issue: args.issue.clone(),
         run: args.run.clone(),
     };
-    let mut store = open(&scope)?;
     state_folders::check(&scope)?;
-    join(&mut store, &party)?;
-    claim::note(&mut store, &scope, &party)?;
-    let attempt = args.attempt.map(AttemptId);
-    // Whoever ends the attempt later finds this process by it.
-    attempt.map(|attempt| store.supervise(attempt, &process::current())).transpose()?;
-    if args.strict {
-        settings.enforcement.unlocked = Unlocked::Deny;
-    }
-    let session = spans::agent(&party.agent, &profile(args));
-    let turns = Turns::new(scope.clone(), party.clone(), TurnRules::from(&settings), session.clone());
-    let guard = Arc::new(StoreGuard::new(store, &party, turns, &settings, Arc::clone(&ignored))?);
-    let beside = beside(&scope, &party, &settings, &guard, &context.ui);
-    let is_enforced = kernel.is_ok();
-    let exit = match kernel {
-        Ok(_) => {
-            let desk = SupervisorSocket::open(&scope.state_dir().join("desk"), &party, &guard, run_for_tree)?;
-            let _watch =
-                owner.as_ref().map(|_| OwnerWatch::start(&party.owner, Some(desk.socket()))).transpose()?;
-            let mut exempt = looking.map(IgnoredAhead::end).unwrap_or_default();
-            exempt.retain(|folder| !guard.is_held_by_others(folder, true));
-            let exempt = exempt.iter().map(|folder| scope.root().join(folder)).collect();
-            run_enforced(args, context, &jail::jail(&scope, exempt), &desk, &guard)
-        }
-        Err(_) => {
-            let _watch = owner.as_ref().map(|_| OwnerWatch::start(&party.owner, None)).transpose()?;
-            run_plain(args, context)
-        }
+    let (profile, attempt) = (profile(args), args.attempt.map(AttemptId));
+    let supervision = Supervision { scope, settings, party, profile, attempt, is_enforced };
+    let ui = context.ui.clone();
+    let surroundings = Surroundings {
+        run_for_tree,
+        notify: Arc::new(move |notice| tell(&ui, &notice)),
+        on_owner_ended: owner.map(|_| (|| std::process::exit(i32::from(REFUSED))) as fn()),
     };
-    drop(beside);
-    guard.turns().settle();
-    guard.tree_ended();
-    // The tree is dead, so what its git left is nobody's. Threads that end with the process may keep the guard until then.
-    guard.git_guard().end();
-    if let Some(attempt) = attempt {
-        // If that fails, the attempt names a process that has ended.
-        let _ = Store::open(&scope).and_then(|mut store| store.end_supervision(attempt, &process::current()));
-    }
-    // If the command was not started, the agent keeps what it held before.
-    Ok(Ended { party, guard, session, exit: exit?, is_enforced })
+    let ended = supervision.run(&surroundings, || command(args, context));
+    Ok((supervision, ended.map_err(|error| in_words(args, error))?))
 }
 
-fn conclude(args: &ExecArgs, context: &Context, ended: &Ended) -> Result<Code, CliError> {
-    let Ended { party, guard, session, exit, is_enforced } = ended;
-    if !args.keep_locks {
-        guard.release_all()?;
+/// Whether the kernel can hold the agent to its locks, unless that is asked for and cannot be.
+fn check_kernel(
+    args: &ExecArgs,
+    context: &Context,
+    scope: &Scope,
+    settings: &Settings,
+) -> Result<bool, CliError> {
+    match jail::kernel(scope) {
+        Ok(_) => Ok(true),
+        Err(Unsupported::AlreadyInside) => {
+            let message = "`mala exec` does not nest: this process belongs to an agent's tree already, and is held to its locks";
+            let hint = "run the command as it is; another agent is started outside of this one's tree";
+            Err(CliError::refused(message).hint(hint))
+        }
+        Err(why) => {
+            let message = format!("the kernel does not protect anybody here: {why}");
+            if args.require_kernel || settings.enforcement.require_kernel {
+                return Err(CliError::refused(message).hint("see what protects you: mala doctor"));
+            }
+            context.ui.note("unprotected", YELLOW, &message);
+            Ok(false)
+        }
     }
-    spans::ended(session, exit.code, exit.signal);
-    guard.turns().end_span();
-    report(context, party, guard, *exit, *is_enforced)?;
-    Ok(code(*exit))
+}
+
+fn tell(ui: &Ui, notice: &Notice) {
+    match notice {
+        Notice::Trouble(text) => ui.warning(text),
+        Notice::LockLost(LostLock { key, writer, holder }) => {
+            let now =
+                holder.as_ref().map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();
+            let text = format!(
+                "`{}` is still open in {} (pid {}){now}: end it before it writes",
+                plain(key),
+                plain(&writer.program),
+                writer.pid
+            );
+            ui.note("lock lost", RED, &text);
+        }
+    }
+}
+
+fn conclude(
+    args: &ExecArgs,
+    context: &Context,
+    (supervision, ended): &(Supervision, SupervisedEnd),
+) -> Result<Code, CliError> {
+    if !args.keep_locks {
+        ended.guard.release_all()?;
+    }
+    ended.conclude();
+    report(context, &supervision.party, &ended.guard, ended.exit, supervision.is_enforced)?;
+    Ok(code(ended.exit))
 }
 
 /// What kind of agent it is: nobody knows more than the program's name here.
@@ -196,113 +175,16 @@ fn profile(args: &ExecArgs) -> String {
     program.to_string_lossy().into_owned()
 }
 
-/// Registers the agent, unless somebody else is running under its name.
-fn join(store: &mut Store, party: &Party) -> Result<(), CliError> {
-    store.join(party).map_err(|error| match error {
-        runs @ StoreError::AgentRuns { .. } => {
+/// The error in words; a program that cannot be started is named.
+fn in_words(args: &ExecArgs, error: SessionError) -> CliError {
+    match error {
+        SessionError::Sandbox(SandboxError::Start(why)) => CliError::not_started(&args.command[0], &why)
+            .hint(
+                "give the command and its arguments behind `--`, such as: mala exec --agent NAME -- claude",
+            ),
+        SessionError::Store(runs @ StoreError::AgentRuns { .. }) => {
             CliError::refused(runs).hint("choose another name, or end that one first")
         }
-        other => other.into(),
-    })
-}
-
-/// What goes on beside the agent: its open files are compared with its locks, its leases renewed, and what is due is done.
-fn beside(scope: &Scope, party: &Party, settings: &Settings, guard: &Arc<StoreGuard>, ui: &Ui) -> Background {
-    let tasks = vec![
-        watch(guard, ui),
-        sum_up(guard),
-        Task::renew(scope, &party.agent, settings),
-        Task::escalate(scope),
-        Task::sweep(scope, settings),
-    ];
-    start_background(tasks, ui)
-}
-
-/// Says it loudly if the tree goes on writing to a file whose lock it has lost.
-fn watch(guard: &Arc<StoreGuard>, ui: &Ui) -> Task {
-    let (guard, ui) = (guard.clone(), ui.clone());
-    Task::new("compare open files with locks", LOOK_AGAIN, move || {
-        guard.git_guard().clear();
-        guard.record_commits();
-        for LostLock { key, writer, holder } in guard.lost()? {
-            let now = holder.map(|agent| format!("; it belongs to `{agent}` now")).unwrap_or_default();
-            let text = format!(
-                "`{}` is still open in {} (pid {}){now}: end it before it writes",
-                plain(&key),
-                plain(&writer.program),
-                writer.pid
-            );
-            ui.note("lock lost", RED, &text);
-        }
-        Ok(())
-    })
-}
-
-/// Keeps what is known about staged files small.
-fn sum_up(guard: &Arc<StoreGuard>) -> Task {
-    let guard = guard.clone();
-    Task::new("sum up what was staged", LOOK_AGAIN, move || Ok(guard.git_guard().sum_up_staged()?))
-}
-
-/// Watches the process that the agent works for until it is dropped. If that process ends, so does this one, and with it the
-/// agent's tree.
-struct OwnerWatch {
-    stop: PipeWriter,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl OwnerWatch {
-    fn start(owner: &Owner, socket: Option<&Path>) -> io::Result<Self> {
-        let (stopped, stop) = io::pipe()?;
-        let (owner, socket) = (owner.clone(), socket.map(Path::to_owned));
-        let watch = move || {
-            if !process::wait_for_end_until(&owner, stopped.as_fd()) {
-                return;
-            }
-            if let Some(socket) = socket {
-                let _ = std::fs::remove_file(socket);
-            }
-            std::process::exit(i32::from(REFUSED));
-        };
-        Ok(Self { stop, thread: Some(thread::Builder::new().name("owner".to_owned()).spawn(watch)?) })
-    }
-}
-
-impl Drop for OwnerWatch {
-    fn drop(&mut self) {
-        // Said rather than only closed: a process that is being started may have a copy of the pipe.
-        let _ = self.stop.write_all(&[0]);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn run_enforced(
-    args: &ExecArgs,
-    context: &Context,
-    jail: &Jail,
-    desk: &SupervisorSocket,
-    guard: &Arc<StoreGuard>,
-) -> Result<Exit, CliError> {
-    let mut command = command(args, context);
-    command.env(supervisor_socket::VARIABLE, desk.socket());
-    mala_sandbox::run(jail, guard.clone(), command).map_err(|error| not_started(args, error))
-}
-
-/// Without the kernel's help: the agent is known, and bound by what it asks for.
-fn run_plain(args: &ExecArgs, context: &Context) -> Result<Exit, CliError> {
-    let mut command = command(args, context);
-    command.env("MALA_AGENT", args.agent.as_str());
-    mala_sandbox::run_unprotected(command).map_err(|error| not_started(args, error))
-}
-
-/// The error in words; a program that cannot be started is named.
-fn not_started(args: &ExecArgs, error: SandboxError) -> CliError {
-    match error {
-        SandboxError::Start(why) => CliError::not_started(&args.command[0], &why).hint(
-            "give the command and its arguments behind `--`, such as: mala exec --agent NAME -- claude",
-        ),
         other => other.into(),
     }
 }
@@ -310,8 +192,7 @@ fn not_started(args: &ExecArgs, error: SandboxError) -> CliError {
 fn command(args: &ExecArgs, context: &Context) -> Command {
     let name = &args.command[0];
     let mut command = Command::new(find(name, &context.cwd).as_deref().unwrap_or(Path::new(name)));
-    command.arg0(name).args(&args.command[1..]).current_dir(&context.cwd).env_remove("MALA_AGENT");
-    command.envs(git_guard::environment::variables(|name| env::var_os(name)));
+    command.arg0(name).args(&args.command[1..]).current_dir(&context.cwd);
     if context.ui.json {
         // Standard output has room for one document.
         command.stdout(io::stderr());

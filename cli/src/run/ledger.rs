@@ -147,7 +147,7 @@ impl Ledger for StoreLedger {
             ttl: self.ttl,
         };
         match claim(&self.scope, &mut *self.store()?, &new) {
-            Ok(ClaimOutcome::Claimed { attempt, .. }) => Ok(ClaimAnswer::Claimed(attempt)),
+            Ok(ClaimOutcome::Claimed { attempt, .. }) => Ok(ClaimAnswer::Claimed(*attempt)),
             Ok(ClaimOutcome::FilesHeld(conflicts)) => {
                 Ok(ClaimAnswer::FilesHeld(conflicts.iter().map(held).collect()))
             }

@@ -25,7 +25,7 @@ use mala_core::{IssueId, Life, Scope};
 use mala_engine::{Engine, EngineError, Keeping, Options, Plan, Ports, Reporter, Summary};
 use mala_git::{Repo, Unfit};
 use mala_issues::IssueError;
-use mala_session::background::Task;
+use mala_session::background::{Background, Task, Warn};
 #[cfg(target_os = "linux")]
 use mala_session::jail;
 use mala_store::process::{self, ProcessTable};
@@ -64,7 +64,9 @@ pub(crate) fn run(context: &Context, wish: &Wish) -> Result<Summary, CliError> {
     let engine = engine(context, &scope, wish, trace)?;
     let settings = context.load_settings(Some(&scope), Vec::new())?.settings;
     let tasks = vec![Task::escalate(&scope), Task::sweep(&scope, &settings)];
-    let _beside = crate::background::start(tasks, &context.ui);
+    let ui = context.ui.clone();
+    let warn: Warn = Arc::new(move |text| ui.warning(text));
+    let _beside = Background::start(tasks, &warn);
     Ok(engine.run(reporter)?)
 }
 

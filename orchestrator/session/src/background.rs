@@ -6,11 +6,12 @@
 //! done once.
 
 use std::error::Error;
+use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use std::{fmt, io};
 
 use mala_config::Settings;
 use mala_core::text::causes;
@@ -32,7 +33,7 @@ pub type TaskError = Box<dyn Error + Send + Sync>;
 type Work = Box<dyn FnMut() -> Result<(), TaskError> + Send>;
 
 /// Hears what is wrong.
-pub type Warn = Box<dyn Fn(&str) + Send>;
+pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Something to be done again and again.
 pub struct Task {
@@ -151,15 +152,15 @@ pub struct Background {
 }
 
 impl Background {
-    /// Without a thread nothing is tidied up meanwhile, and all else goes on.
-    pub fn start(tasks: Vec<Task>, warn: Warn) -> (Self, io::Result<()>) {
+    /// Starts them; `warn` hears what does not work, also that there is no thread to do it.
+    pub fn start(tasks: Vec<Task>, warn: &Warn) -> Self {
         let (stop, stopped) = mpsc::channel();
-        let thread = thread::Builder::new().spawn(move || work_off(tasks, &stopped, &*warn));
-        let (thread, started) = match thread {
-            Ok(thread) => (Some(thread), Ok(())),
-            Err(error) => (None, Err(error)),
-        };
-        (Self { stop: Some(stop), thread }, started)
+        let inner = Arc::clone(warn);
+        let thread = thread::Builder::new().spawn(move || work_off(tasks, &stopped, &*inner));
+        if let Err(error) = &thread {
+            warn(&format!("nothing is tidied up meanwhile: cannot start a thread: {error}"));
+        }
+        Self { stop: Some(stop), thread: thread.ok() }
     }
 }
 
@@ -192,7 +193,7 @@ mod tests {
     /// An ear for what is said, and what to say it with.
     fn listened() -> (Receiver<String>, Warn) {
         let (mouth, ear) = channel();
-        (ear, Box::new(move |text| mouth.send(text.to_owned()).unwrap()))
+        (ear, Arc::new(move |text: &str| mouth.send(text.to_owned()).unwrap()))
     }
 
     #[test]
@@ -208,15 +209,14 @@ mod tests {
             works.send(()).unwrap();
             Ok(())
         });
-        let (background, started) = Background::start(vec![bad, good], warn);
-        started.unwrap();
+        let background = Background::start(vec![bad, good], &warn);
         for _ in 0..3 {
             seen.recv().unwrap();
         }
         for _ in 0..10 {
             worked.recv().unwrap();
         }
-        drop(background);
+        drop((background, warn));
         assert!(matches!(worked.try_iter().last(), None | Some(())), "joined: nobody sends any more");
         assert_eq!(worked.try_recv(), Err(mpsc::TryRecvError::Disconnected));
         assert!(said.iter().any(|text| text.contains("cannot do the impossible: it panicked")));

@@ -11,7 +11,7 @@ use mala_core::{AgentId, Key, NameError};
 use mala_gate::JudgeError;
 use mala_git::salvage::SalvageError;
 use mala_git::{GitError, OwnershipError};
-use mala_sandbox::Writer;
+use mala_sandbox::{SandboxError, Writer};
 use mala_store::StoreError;
 use thiserror::Error;
 
@@ -32,6 +32,8 @@ pub enum SessionError {
     NoAnswer,
     #[error("cannot tell what the tool would do")]
     Intent(#[from] IntentError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]

@@ -27,6 +27,7 @@ pub mod jail;
 mod orphaned_work;
 pub mod refusal;
 mod release;
+pub mod supervise;
 mod supervisor_ownership;
 #[cfg_attr(not(target_os = "linux"), path = "supervisor_socket_elsewhere.rs")]
 pub mod supervisor_socket;

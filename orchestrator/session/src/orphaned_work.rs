@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use mala_core::Attempt;
 use mala_core::{Key, Scope};
+use mala_git::salvage::{Before, Unlike};
 use mala_git::{Repo, RepoPath, salvage};
 use mala_store::{Progress, Store};
 
@@ -25,7 +26,7 @@ pub(crate) fn save_orphaned_work(scope: &Scope, store: &mut Store) -> Result<(),
     salvage::unreadable(&repo, &dirty).iter().for_each(|left| _ = dirty.remove(&left.path));
     let dirty: Vec<RepoPath> = dirty.into_iter().collect();
     let keys: Vec<Key> = dirty.iter().map(|path| repo.key(path)).collect();
-    for Attempt { id, issue, number, agent, started_at, .. } in stranded {
+    for Attempt { id, run, issue, number, agent, started_at, .. } in stranded {
         let owned = store.owned_each(&agent, &keys, Some(started_at))?;
         let own: BTreeSet<RepoPath> = dirty
             .iter()
@@ -33,6 +34,8 @@ pub(crate) fn save_orphaned_work(scope: &Scope, store: &mut Store) -> Result<(),
             .filter(|(_, fence)| fence.is_some())
             .map(|(path, _)| path.clone())
             .collect();
+        // What a person had there before the agent began, and still has, is no work of the agent's.
+        let own = Unlike::of(&repo, &own, &Before::of(&repo, &run, &agent)?)?.files;
         let name = salvage::attempt_ref(&issue, number);
         let message = format!("{issue}: work of attempt {number} by {agent}\n\nits run was killed\n");
         if let Some(saved) = salvage::save(&repo, &name, &own, &message)? {

@@ -198,7 +198,7 @@ impl Change<'_> {
             self.enroll(&request.party)?;
             self.take(&request)?
         };
-        Ok(ClaimOutcome::Claimed { attempt: self.open_attempt(new)?, locks })
+        Ok(ClaimOutcome::Claimed { attempt: Box::new(self.open_attempt(new)?), locks })
     }
 
     /// Takes the issue, and writes down that an attempt at it has begun.

@@ -56,7 +56,7 @@ impl NewAttempt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimOutcome {
     /// The issue and all its files are the agent's.
-    Claimed { attempt: Attempt, locks: Vec<Lock> },
+    Claimed { attempt: Box<Attempt>, locks: Vec<Lock> },
     /// Nothing was taken: these are in the way.
     FilesHeld(Vec<Conflict>),
 }

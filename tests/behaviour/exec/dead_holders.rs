@@ -33,6 +33,9 @@ fn orphan_a_writer(world: &World) {
     assert!(has_writers(&world.root().join(FILE)).unwrap());
 }
 
+/// A way to the file, by name.
+type Way<'a> = (&'a str, &'a dyn Fn(&World));
+
 /// Whoever has the file now has it for itself.
 fn assert_closed(world: &World, way: &str) {
     assert!(!has_writers(&world.root().join(FILE)).unwrap(), "`{way}` did not wait for the dead's writer");
@@ -52,7 +55,7 @@ fn every_command_waits_for_what_a_dead_holder_left_open() {
         assert!(!String::from_utf8_lossy(&output.stdout).contains("deny"), "{output:?}");
     };
     let line = |line: &'static str| move |world: &World| assert_eq!(run(world, line).code, 0, "{line}");
-    let ways: [(&str, &dyn Fn(&World)); 6] = [
+    let ways: [Way<'_>; 6] = [
         ("lock acquire", &line("lock acquire free.txt --agent next")),
         ("lock acquire --wait", &line("lock acquire free.txt --agent next --wait 5s")),
         ("lock ask", &line("lock ask free.txt --agent next --why test")),

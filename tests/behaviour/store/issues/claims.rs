@@ -115,7 +115,7 @@ fn race(table: &Table, wishes: &[NewAttempt]) -> Vec<Attempt> {
                 })
             })
             .collect();
-        claims.into_iter().filter_map(|claim| claim.join().unwrap()).collect()
+        claims.into_iter().filter_map(|claim| claim.join().unwrap().map(|attempt| *attempt)).collect()
     })
 }
 

@@ -39,7 +39,7 @@ pub(super) fn new(run: &RunId, issue: &str, name: &str) -> NewAttempt {
 /// Claims what nothing stands in the way of.
 pub(super) fn claim(store: &mut Store, new: &NewAttempt) -> Attempt {
     match store.claim(new).unwrap() {
-        ClaimOutcome::Claimed { attempt, .. } => attempt,
+        ClaimOutcome::Claimed { attempt, .. } => *attempt,
         held @ ClaimOutcome::FilesHeld(_) => panic!("{held:?}"),
     }
 }
