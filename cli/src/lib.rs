@@ -15,13 +15,16 @@ mod state_folders;
 mod typed;
 mod ui;
 
+use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
+use mala_config::user_state_dir;
 use mala_logs::telemetry;
 use mala_session::supervisor_socket::{self, CommandRequest};
+use mala_store::process;
 
 use commands::Command;
 use context::{Behalf, Context};
@@ -63,6 +66,7 @@ pub fn main() -> ExitCode {
         // Signals are for the command it runs. Before any thread is there that would be ended by them.
         mala_sandbox::take_signals();
     }
+    know_this_machine();
     mala_sandbox::expect_children();
     mala_sandbox::keep_sqlite_locks();
     // Clients go on if their hook fails in any way but this one.
@@ -71,13 +75,21 @@ pub fn main() -> ExitCode {
     let code = match supervisor_socket::supervisor().filter(|_| cli.command.needs_store()) {
         // Inside an agent's process tree the supervisor acts: nothing in there may touch the store.
         Some(supervisor) => supervisor_socket::ask(&supervisor).map(Code).map_err(CliError::from),
-        None => std::env::current_dir().map_err(CliError::from).map(|here| cli.run_traced(here)),
+        None => env::current_dir().map_err(CliError::from).map(|here| cli.run_traced(here)),
     };
     let code = code.unwrap_or_else(|error| {
         Ui::new(json).error(&error);
         failure.unwrap_or_else(|| error.exit_code())
     });
     ExitCode::from(code.0)
+}
+
+/// Says where the id of this machine is kept. Without a home directory it has none.
+fn know_this_machine() {
+    let state = user_state_dir(env::var_os("XDG_STATE_HOME").as_deref(), env::var_os("HOME").as_deref());
+    if let Some(state) = state {
+        process::keep_node_id_in(state.join("node-id"));
+    }
 }
 
 impl Cli {
@@ -87,7 +99,7 @@ impl Cli {
             // Clients wait for it.
             return self.run(here, Ui::new, Behalf::Own);
         }
-        let telemetry = telemetry::init("mala", &|name| std::env::var(name).ok());
+        let telemetry = telemetry::init("mala", &|name| env::var(name).ok());
         let code = self.run(here, Ui::new, Behalf::Own);
         if let Some(trouble) = telemetry.finish() {
             Ui::new(false).warning(&trouble.to_string());

@@ -41,7 +41,7 @@ pub use settings::{
     TranscriptSettings, Unlocked, ValidateSettings,
 };
 pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};
-pub use user_file::user_file;
+pub use user_file::{user_file, user_state_dir};
 pub use value::ValueError;
 pub use warning::Warning;
 

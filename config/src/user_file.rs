@@ -1,4 +1,4 @@
-//! Where the settings of a user live.
+//! Where the settings of a user live, and what is kept for it.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -7,9 +7,17 @@ use std::path::PathBuf;
 ///
 /// As the XDG specification asks, a value that is not an absolute path counts as unset. The file need not exist.
 pub fn user_file(xdg_config_home: Option<&OsStr>, home: Option<&OsStr>) -> Option<PathBuf> {
+    Some(directory(xdg_config_home, home, ".config")?.join("mala/mala.toml"))
+}
+
+/// The directory for what mala keeps for a user, for the given values of `XDG_STATE_HOME` and `HOME`.
+pub fn user_state_dir(xdg_state_home: Option<&OsStr>, home: Option<&OsStr>) -> Option<PathBuf> {
+    Some(directory(xdg_state_home, home, ".local/state")?.join("mala"))
+}
+
+fn directory(xdg: Option<&OsStr>, home: Option<&OsStr>, below_home: &str) -> Option<PathBuf> {
     let absolute = |value: Option<&OsStr>| value.map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = absolute(xdg_config_home).or_else(|| absolute(home).map(|home| home.join(".config")))?;
-    Some(config.join("mala/mala.toml"))
+    absolute(xdg).or_else(|| absolute(home).map(|home| home.join(below_home)))
 }
 
 #[cfg(test)]

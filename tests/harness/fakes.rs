@@ -38,7 +38,7 @@ pub struct TestLiveness(Arc<Mutex<HashMap<u32, Life>>>);
 impl TestLiveness {
     /// A process that does not exist anywhere but here.
     pub fn owner(pid: u32) -> Owner {
-        Owner { host: "test".into(), boot_id: "test".into(), pid, start_time: 1 }
+        Owner { host: "test".into(), boot_id: "test".into(), pid, start_time: 1, node: None }
     }
 
     pub fn set(&self, pid: u32, life: Life) {

@@ -11,7 +11,7 @@ pub trait Clock: fmt::Debug {
 
 /// Tells whether a process still runs.
 ///
-/// Contract: `Dead` is said only when it is certain. An owner of another host is always `Unknown`.
+/// Contract: `Dead` is said only when it is certain. An owner of another machine is always `Unknown`.
 pub trait Liveness: fmt::Debug {
     fn of(&self, owner: &Owner) -> Life;
 }

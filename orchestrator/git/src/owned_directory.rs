@@ -110,18 +110,25 @@ pub(crate) fn abandoned(parent: &Path, liveness: &dyn Liveness) -> io::Result<Ve
 fn name(owner: &Owner, number: u32) -> String {
     let host = escaped(&owner.host);
     let boot = escaped(&owner.boot_id);
-    [owner.pid.to_string(), owner.start_time.to_string(), boot, host, format!("{number:08x}")]
+    let node = owner.node.as_deref().map(escaped).unwrap_or_default();
+    [owner.pid.to_string(), owner.start_time.to_string(), boot, host, node, format!("{number:08x}")]
         .join(&SEPARATOR.to_string())
 }
 
 fn owner(name: &OsStr) -> Option<Owner> {
     let parts: Vec<&str> = name.to_str()?.split(SEPARATOR).collect();
-    let [pid, start_time, boot_id, host, _number] = parts.as_slice() else { return None };
+    let (pid, start_time, boot_id, host, node) = match parts.as_slice() {
+        [pid, start_time, boot_id, host, node, _number] => (pid, start_time, boot_id, host, *node),
+        // As older ones are called.
+        [pid, start_time, boot_id, host, _number] => (pid, start_time, boot_id, host, ""),
+        _ => return None,
+    };
     Some(Owner {
         host: unescaped(host)?,
         boot_id: unescaped(boot_id)?,
         pid: pid.parse().ok()?,
         start_time: start_time.parse().ok()?,
+        node: Some(unescaped(node)?).filter(|node| !node.is_empty()),
     })
 }
 
@@ -161,7 +168,13 @@ mod tests {
     }
 
     fn process(pid: u32) -> Owner {
-        Owner { host: "höst/pid4026~x%".into(), boot_id: "a-b".into(), pid, start_time: 7 }
+        Owner {
+            host: "höst/pid4026~x%".into(),
+            boot_id: "a-b".into(),
+            pid,
+            start_time: 7,
+            node: Some("n0de".into()),
+        }
     }
 
     #[test]

@@ -105,19 +105,19 @@ impl Store {
 
 impl View<'_> {
     pub(crate) fn agents(&self) -> std::result::Result<Vec<Agent>, Fault> {
-        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, a.profile, a.since
+        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, p.node, a.profile, a.since
              FROM agent a LEFT JOIN process p ON p.id = a.root WHERE a.scope = ?1 ORDER BY a.since, a.name";
         let mut statement = self.sql.prepare_cached(sql)?;
         let agents = statement.query_map([self.scope], |row| {
             let party = party(row)?;
             let life = self.life(&party.owner);
-            Ok(Agent { party, profile: row.get(8)?, since: rows::timestamp(row, 9)?, life })
+            Ok(Agent { party, profile: row.get(9)?, since: rows::timestamp(row, 10)?, life })
         })?;
         Ok(agents.collect::<std::result::Result<_, _>>()?)
     }
 
     fn sessions_of(&self, process: &Owner) -> std::result::Result<Vec<Session>, Fault> {
-        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, a.conversation
+        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, p.node, a.conversation
              FROM process p JOIN agent a ON a.root = p.id
              WHERE p.pid = ?1 AND p.start_time = ?2 AND p.boot_id = ?3 AND p.host = ?4
                AND a.scope = ?5 AND a.profile IS NOT NULL
@@ -125,19 +125,19 @@ impl View<'_> {
         let start_time = i64::from_ne_bytes(process.start_time.to_ne_bytes());
         let row = params![process.pid, start_time, process.boot_id, process.host, self.scope];
         let mut statement = self.sql.prepare_cached(sql)?;
-        let session = |row: &Row<'_>| Ok(Session { party: party(row)?, conversation: row.get(8)? });
+        let session = |row: &Row<'_>| Ok(Session { party: party(row)?, conversation: row.get(9)? });
         let sessions = statement.query_map(row, session)?;
         Ok(sessions.collect::<std::result::Result<_, _>>()?)
     }
 
     /// The agent of this name if it may still run, and whether it is a client's session.
     fn session_named(&self, name: &AgentId) -> std::result::Result<Option<(Session, bool)>, Fault> {
-        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, a.conversation,
+        let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, p.node, a.conversation,
              a.profile IS NOT NULL
              FROM agent a LEFT JOIN process p ON p.id = a.root WHERE a.scope = ?1 AND a.name = ?2";
         let mut statement = self.sql.prepare_cached(sql)?;
         let session = |row: &Row<'_>| {
-            Ok((Session { party: party(row)?, conversation: row.get(8)? }, row.get::<_, bool>(9)?))
+            Ok((Session { party: party(row)?, conversation: row.get(9)? }, row.get::<_, bool>(10)?))
         };
         let known = statement.query_row(params![self.scope, name.as_str()], session).optional()?;
         Ok(known.filter(|(session, _)| self.life(&session.party.owner) != Life::Dead))
@@ -154,10 +154,10 @@ impl View<'_> {
         name: &AgentId,
     ) -> std::result::Result<Option<(Party, Timestamp)>, Fault> {
         let sql =
-            "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, a.seen_at
+            "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, p.node, a.seen_at
              FROM agent a LEFT JOIN process p ON p.id = a.root WHERE a.scope = ?1 AND a.name = ?2";
         let mut statement = self.sql.prepare_cached(sql)?;
-        let known = |row: &Row<'_>| Ok((party(row)?, rows::timestamp(row, 8)?));
+        let known = |row: &Row<'_>| Ok((party(row)?, rows::timestamp(row, 9)?));
         Ok(statement.query_row(params![self.scope, name.as_str()], known).optional()?)
     }
 

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::path::Path;
 
 use mala_core::{AgentId, Conflict, Key, Lease, Lock, LockId, Mode, Owner, Target, Want};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, Row, params};
 use serde_json::json;
 
 use crate::error::Fault;
@@ -84,12 +84,17 @@ impl<'s> Change<'s> {
 
     pub(crate) fn process_row(&mut self, owner: &Owner) -> Result<i64, Fault> {
         let start_time = i64::from_ne_bytes(owner.start_time.to_ne_bytes());
-        let row = params![owner.pid, start_time, owner.boot_id, owner.host];
-        let find = "SELECT id FROM process WHERE pid = ?1 AND start_time = ?2 AND boot_id = ?3 AND host = ?4";
-        if let Some(id) = self.sql.prepare_cached(find)?.query_row(row, |row| row.get(0)).optional()? {
+        let row = params![owner.pid, start_time, owner.boot_id, owner.host, owner.node];
+        let find = "SELECT id, node IS NULL AND ?5 IS NOT NULL FROM process
+             WHERE pid = ?1 AND start_time = ?2 AND boot_id = ?3 AND host = ?4";
+        let known = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        if let Some((id, is_news)) = self.sql.prepare_cached(find)?.query_row(row, known).optional()? {
+            if is_news {
+                self.sql.execute("UPDATE process SET node = ?2 WHERE id = ?1", params![id, owner.node])?;
+            }
             return Ok(id);
         }
-        let insert = "INSERT INTO process (pid, start_time, boot_id, host) VALUES (?1, ?2, ?3, ?4)";
+        let insert = "INSERT INTO process (pid, start_time, boot_id, host, node) VALUES (?1, ?2, ?3, ?4, ?5)";
         self.sql.prepare_cached(insert)?.execute(row)?;
         Ok(self.sql.last_insert_rowid())
     }

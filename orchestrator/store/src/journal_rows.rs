@@ -11,11 +11,12 @@ use crate::journal_types::JournalError;
 use crate::rows;
 use crate::view::View;
 
-const RUN_COLUMNS: &str = "r.id, r.started_at, r.ended_at, r.options, p.host, p.boot_id, p.pid, p.start_time";
+const RUN_COLUMNS: &str =
+    "r.id, r.started_at, r.ended_at, r.options, p.host, p.boot_id, p.pid, p.start_time, p.node";
 const ATTEMPT_COLUMNS: &str =
     "a.id, a.run, a.issue, a.agent, a.number, a.state, a.since, a.started_at, a.ended_at,
      a.session, a.head, a.saved_ref, a.verdict, a.cost_micros, a.tokens, a.profile, a.question, a.interruption,
-     a.supervisor, p.host, p.boot_id, p.pid, p.start_time";
+     a.supervisor, p.host, p.boot_id, p.pid, p.start_time, p.node";
 
 impl View<'_> {
     pub(crate) fn runs_where(

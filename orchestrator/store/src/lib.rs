@@ -35,6 +35,7 @@ mod journal_types;
 mod letters;
 mod locks;
 mod messages;
+mod node;
 mod notices;
 pub mod process;
 mod queue;

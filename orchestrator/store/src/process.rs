@@ -10,6 +10,9 @@ use nix::errno::Errno;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 
+pub use crate::node::keep_node_id_in;
+use crate::node::node_id;
+
 #[cfg(target_os = "linux")]
 use linux as system;
 #[cfg(not(target_os = "linux"))]
@@ -39,6 +42,7 @@ impl Process {
             boot_id: machine.boot_id.clone(),
             pid: self.pid,
             start_time: self.start_time,
+            node: machine.node.clone(),
         }
     }
 
@@ -116,15 +120,48 @@ pub fn kill(owner: &Owner) {
 struct Machine {
     host: String,
     boot_id: String,
+    node: Option<String>,
 }
 
 fn machine() -> &'static Machine {
     static MACHINE: OnceLock<Machine> = OnceLock::new();
-    MACHINE.get_or_init(|| Machine { host: host_name(), boot_id: system::boot_id() })
+    MACHINE.get_or_init(|| Machine {
+        host: host_name(),
+        boot_id: system::boot_id(),
+        node: node_id().map(str::to_owned),
+    })
+}
+
+/// What a machine can tell about an owner before it looks at its processes.
+#[derive(Debug, PartialEq, Eq)]
+enum Knowledge {
+    /// Its pid means something here.
+    Process,
+    /// It ran here before the machine was restarted.
+    Rebooted,
+    Nothing,
+}
+
+impl Machine {
+    /// Host names are not unique, boot ids are. So within one boot only the process namespace counts, and before it only a
+    /// machine that knows itself by its own id takes an owner for one of its past.
+    fn knows(&self, owner: &Owner) -> Knowledge {
+        if owner.boot_id == self.boot_id {
+            let is_same = namespace(&owner.host) == namespace(&self.host);
+            return if is_same { Knowledge::Process } else { Knowledge::Nothing };
+        }
+        let is_self = self.node.is_some() && owner.node == self.node && owner.host == self.host;
+        if is_self { Knowledge::Rebooted } else { Knowledge::Nothing }
+    }
+}
+
+/// The number of the process namespace at the end of a host name.
+fn namespace(host: &str) -> Option<&str> {
+    host.rsplit_once('/').map(|(_, namespace)| namespace)
 }
 
 /// The host name; in a container, with the number of its process namespace. Pids of two namespaces mean nothing to
-/// each other, so they count as two hosts.
+/// each other.
 fn host_name() -> String {
     let name = nix::unistd::gethostname()
         .map_or_else(|_| "unknown-host".to_owned(), |name| name.to_string_lossy().into_owned());
@@ -140,22 +177,23 @@ pub struct ProcessTable;
 
 impl Liveness for ProcessTable {
     fn of(&self, owner: &Owner) -> Life {
-        let machine = machine();
-        if owner.host != machine.host {
-            return Life::Unknown;
+        match machine().knows(owner) {
+            Knowledge::Process => life_of(owner),
+            Knowledge::Rebooted => Life::Dead,
+            Knowledge::Nothing => Life::Unknown,
         }
-        if owner.boot_id != machine.boot_id {
-            return Life::Dead;
-        }
-        match system::find(owner.pid) {
-            Some(process) if process.ended || process.start_time != owner.start_time => Life::Dead,
-            Some(_) => Life::Alive,
-            None => match i32::try_from(owner.pid).map(|pid| signal::kill(Pid::from_raw(pid), None)) {
-                Ok(Err(Errno::ESRCH)) | Err(_) => Life::Dead,
-                // It runs, but this user may not look at it.
-                Ok(Ok(()) | Err(_)) => Life::Alive,
-            },
-        }
+    }
+}
+
+fn life_of(owner: &Owner) -> Life {
+    match system::find(owner.pid) {
+        Some(process) if process.ended || process.start_time != owner.start_time => Life::Dead,
+        Some(_) => Life::Alive,
+        None => match i32::try_from(owner.pid).map(|pid| signal::kill(Pid::from_raw(pid), None)) {
+            Ok(Err(Errno::ESRCH)) | Err(_) => Life::Dead,
+            // It runs, but this user may not look at it.
+            Ok(Ok(()) | Err(_)) => Life::Alive,
+        },
     }
 }
 
@@ -279,9 +317,40 @@ mod tests {
     fn a_recycled_pid_a_reboot_and_another_host_are_told_apart() {
         let me = current();
         assert_eq!(ProcessTable.of(&Owner { start_time: me.start_time + 1, ..me.clone() }), Life::Dead);
-        assert_eq!(ProcessTable.of(&Owner { boot_id: "earlier".into(), ..me.clone() }), Life::Dead);
-        assert_eq!(ProcessTable.of(&Owner { host: "elsewhere".into(), ..me.clone() }), Life::Unknown);
+        let elsewhere = Owner { host: "elsewhere".into(), boot_id: "other".into(), ..me.clone() };
+        assert_eq!(ProcessTable.of(&elsewhere), Life::Unknown);
         assert_eq!(ProcessTable.of(&Owner { pid: u32::MAX, ..me }), Life::Dead);
+    }
+
+    #[test]
+    fn containers_with_one_host_name_never_take_each_other_for_their_own_past() {
+        let machine = |host: &str, boot: &str, node: Option<&str>| Machine {
+            host: host.to_owned(),
+            boot_id: boot.to_owned(),
+            node: node.map(str::to_owned),
+        };
+        let knows = |here: &Machine, there: &Machine| {
+            let Machine { host, boot_id, node } = there;
+            let (host, boot_id, node) = (host.clone(), boot_id.clone(), node.clone());
+            here.knows(&Owner { host, boot_id, node, pid: 1, start_time: 1 })
+        };
+        let here = machine("box", "b1", Some("n1"));
+        for (there, expected) in [
+            (machine("box", "b2", Some("n2")), Knowledge::Nothing),
+            (machine("box", "b2", Some("n1")), Knowledge::Rebooted),
+            (machine("other", "b2", Some("n1")), Knowledge::Nothing),
+            (machine("box", "b2", None), Knowledge::Nothing),
+            (machine("box", "b1", Some("n2")), Knowledge::Process),
+            (machine("renamed", "b1", None), Knowledge::Process),
+            (machine("box/pid7", "b1", Some("n1")), Knowledge::Nothing),
+        ] {
+            assert_eq!(knows(&here, &there), expected);
+            assert_eq!(knows(&there, &here), expected, "and the other way round");
+        }
+        let nameless = [machine("box", "b1", None), machine("box", "b2", None)];
+        assert_eq!(knows(&nameless[0], &nameless[1]), Knowledge::Nothing);
+        let contained = [machine("box/pid7", "b1", None), machine("moved/pid7", "b1", None)];
+        assert_eq!(knows(&contained[0], &contained[1]), Knowledge::Process);
     }
 
     #[test]
@@ -289,7 +358,7 @@ mod tests {
         let mut child = sleeper();
         let owner = Process::find(child.id()).unwrap().owner();
         kill(&Owner { start_time: owner.start_time + 1, ..owner.clone() });
-        kill(&Owner { host: "elsewhere".into(), ..owner.clone() });
+        kill(&Owner { boot_id: "other".into(), ..owner.clone() });
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(child.try_wait().unwrap().is_none());
         kill(&owner);

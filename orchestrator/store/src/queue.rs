@@ -88,7 +88,7 @@ impl View<'_> {
             return Ok(Vec::new());
         }
         let sql = "SELECT w.seq, w.id, w.agent, w.issue, w.run, w.supervised, w.since, w.ttl_ms, w.reason,
-                 w.granted_at, o.host, o.boot_id, o.pid, o.start_time, p.host, p.boot_id, p.pid, p.start_time,
+                 w.granted_at, o.host, o.boot_id, o.pid, o.start_time, o.node, p.host, p.boot_id, p.pid, p.start_time, p.node,
                  w.deadline
              FROM waiter w LEFT JOIN process o ON o.id = w.owner LEFT JOIN process p ON p.id = w.waiting
              WHERE w.scope = ?1 ORDER BY w.seq";
@@ -264,8 +264,8 @@ fn waiter(row: &rusqlite::Row<'_>) -> rusqlite::Result<Waiter> {
         request: Request { party, wants: Vec::new(), ttl: rows::duration(row, 7)?, reason: row.get(8)? },
         lacking: Vec::new(),
         granted_at: row.get::<_, Option<i64>>(9)?.map(Timestamp::from_millis),
-        waiting: rows::owner(row, 14)?,
-        deadline: rows::timestamp(row, 18)?,
+        waiting: rows::owner(row, 15)?,
+        deadline: rows::timestamp(row, 20)?,
     })
 }
 

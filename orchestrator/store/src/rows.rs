@@ -13,7 +13,7 @@ use crate::events::TargetKind;
 
 /// The columns that [`lock`] reads, of `lock` joined with its owner's `process`.
 pub(crate) const LOCK_COLUMNS: &str = "l.id, l.kind, l.path, l.mode, l.agent, l.issue, l.run, l.supervised, l.fence, \
-     l.acquired_at, l.ttl_ms, l.expires_at, l.reason, p.host, p.boot_id, p.pid, p.start_time";
+     l.acquired_at, l.ttl_ms, l.expires_at, l.reason, p.host, p.boot_id, p.pid, p.start_time, p.node";
 
 pub(crate) fn kind_of(target: &Target) -> i64 {
     match target {
@@ -103,13 +103,14 @@ pub(crate) fn who(row: &Row<'_>, kind: usize) -> Decoded<Who> {
     }
 }
 
-/// An owner from `host, boot_id, pid, start_time`, starting at `column`.
+/// An owner from `host, boot_id, pid, start_time, node`, starting at `column`.
 pub(crate) fn owner(row: &Row<'_>, column: usize) -> Decoded<Owner> {
     Ok(Owner {
         host: row.get(column)?,
         boot_id: row.get(column + 1)?,
         pid: row.get(column + 2)?,
         start_time: u64::from_ne_bytes(row.get::<_, i64>(column + 3)?.to_ne_bytes()),
+        node: row.get(column + 4)?,
     })
 }
 

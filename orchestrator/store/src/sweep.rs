@@ -90,7 +90,7 @@ impl View<'_> {
     }
 
     fn working_since(&self) -> std::result::Result<Option<Timestamp>, Fault> {
-        let agents = "SELECT a.since, p.host, p.boot_id, p.pid, p.start_time
+        let agents = "SELECT a.since, p.host, p.boot_id, p.pid, p.start_time, p.node
              FROM agent a LEFT JOIN process p ON p.id = a.root";
         let mut statement = self.sql.prepare_cached(agents)?;
         let agents = statement.query_map([], |row| Ok((rows::timestamp(row, 0)?, rows::owner(row, 1)?)))?;

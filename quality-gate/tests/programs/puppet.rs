@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn owner() -> Owner {
-    Owner { host: "test".into(), boot_id: "test".into(), pid: process::id(), start_time: 0 }
+    Owner { host: "test".into(), boot_id: "test".into(), pid: process::id(), start_time: 0, node: None }
 }
 
 fn run_command(log: &Path, command: &[&str]) -> Result<(), Box<dyn Error>> {

@@ -26,7 +26,7 @@ fn acquire_answers_with_the_documented_fields() {
         "run",
     ];
     assert_eq!(fields(lock), expected);
-    assert_eq!(fields(&lock["owner"]), ["boot_id", "host", "pid", "start_time"]);
+    assert_eq!(fields(&lock["owner"]), ["boot_id", "host", "node", "pid", "start_time"]);
     assert_eq!(
         (&lock["path"], &lock["agent"], &lock["mode"]),
         (&"a".into(), &"A".into(), &"exclusive".into())

@@ -34,7 +34,8 @@ fn go_on(batch: &Batch, run: Child) -> Run {
 fn a_run_that_cannot_be_judged_from_here_is_ended_by_a_person() {
     let batch = Batch::new(WORK);
     batch.issue("bd-1", &[]);
-    let elsewhere = Owner { host: "elsewhere".into(), boot_id: "other".into(), pid: 1, start_time: 1 };
+    let elsewhere =
+        Owner { host: "elsewhere".into(), boot_id: "other".into(), pid: 1, start_time: 1, node: None };
     let id = batch.world.store().begin_run(&elsewhere, &json!({})).unwrap().id;
     for (command, says) in [
         ("clean", format!("left alone: run {id} of pid 1 on elsewhere")),

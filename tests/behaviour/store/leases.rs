@@ -24,7 +24,7 @@ fn supervised(name: &str) -> Party {
 }
 
 fn abroad(name: &str) -> Party {
-    let owner = Owner { host: "elsewhere".into(), ..process::current() };
+    let owner = Owner { host: "elsewhere".into(), boot_id: "other".into(), ..process::current() };
     Party { owner, ..party(name) }
 }
 

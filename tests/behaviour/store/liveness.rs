@@ -11,6 +11,7 @@ use mala_tests::ask::ask_as;
 use mala_tests::invariants::{assert_one_sweep_leaves_nothing, assert_sound};
 use mala_tests::{ONLY_THE_DEAD, Terse, World, party};
 
+use crate::cli::{done, held, mala};
 use crate::programs::{holder, puppet};
 
 const ALL_KINDS: &[&str] = &["file", "pattern:src/**", "name:test"];
@@ -56,20 +57,44 @@ fn the_same_pid_with_another_start_time_is_another_process() {
     assert_eq!(store.held(), ["bob: a"]);
 }
 
+/// What is held of a lock whose owner ran before the machine was restarted, with `change` made to what is known of it.
+fn held_after_restart(change: &str) -> usize {
+    let world = World::new();
+    done(&world, "lock acquire a --agent ann");
+    world.sql().execute_batch(&format!("UPDATE process SET boot_id = 'before' {change}")).unwrap();
+    held(&world).len()
+}
+
 #[test]
 fn a_restart_of_the_machine_ends_everything_from_before() {
+    assert_eq!(held_after_restart(""), 0);
+}
+
+#[test]
+fn a_container_with_the_same_host_name_is_not_this_machine_before_a_restart() {
+    for change in [", node = 'another'", ", node = NULL", ", host = 'another'"] {
+        assert_eq!(held_after_restart(change), 1, "{change}");
+    }
+}
+
+#[test]
+fn without_a_home_nothing_fails_and_what_was_before_a_restart_is_left_to_its_lease() {
     let world = World::new();
-    let mut store = world.store();
-    let before = Owner { boot_id: "before".into(), ..process::current() };
-    store.grant(&ask_as(&owned_by("ann", before), ALL_KINDS));
-    store.take("bob", ALL_KINDS);
+    let acquire = |agent: &str| {
+        let mut mala = mala(&world, ["lock", "acquire", "a", "--agent", agent]);
+        mala.env_remove("HOME").env_remove("XDG_STATE_HOME").status().unwrap().code()
+    };
+    assert_eq!(acquire("ann"), Some(0));
+    world.sql().execute_batch("UPDATE process SET boot_id = 'before'").unwrap();
+    assert_eq!(acquire("bob"), Some(1));
 }
 
 #[test]
 fn a_process_of_another_host_is_never_judged_by_its_pid() {
     let world = World::new();
     let mut store = world.store();
-    let nowhere = Owner { host: "elsewhere".into(), boot_id: "other".into(), pid: u32::MAX, start_time: 1 };
+    let nowhere =
+        Owner { host: "elsewhere".into(), boot_id: "other".into(), pid: u32::MAX, start_time: 1, node: None };
     store.grant(&ask_as(&owned_by("ann", nowhere), &["a"]));
     assert_eq!(store.held(), ["ann: a"]);
     store.refuse("bob", &["a"]);

@@ -72,7 +72,7 @@ fn others_changes_can_be_noticed_without_reading_anything() {
 fn a_person_can_free_what_another_host_holds_and_nothing_else() {
     let world = World::new();
     let mut store = world.store();
-    let abroad = mala_core::Owner { host: "elsewhere".into(), ..process::current() };
+    let abroad = mala_core::Owner { host: "elsewhere".into(), boot_id: "other".into(), ..process::current() };
     store.grant(&ask_as(&Party { owner: abroad, ..party("ann") }, &["a"]));
     store.take("bob", &["b"]);
     let extent = Extent { foreign_locks: true, keep_events_since: Timestamp::from_millis(0) };

@@ -14,7 +14,10 @@ use mala_tests::{
 use crate::programs::{holder, puppet, queue, waiter};
 
 fn abroad(name: &str) -> Party {
-    Party { owner: Owner { host: "elsewhere".into(), ..process::current() }, ..party(name) }
+    Party {
+        owner: Owner { host: "elsewhere".into(), boot_id: "other".into(), ..process::current() },
+        ..party(name)
+    }
 }
 
 #[test]

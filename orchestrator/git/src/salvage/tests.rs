@@ -11,7 +11,7 @@ use super::*;
 
 /// Any process will do: nothing is killed here.
 fn owner() -> Owner {
-    Owner { host: "test".to_owned(), boot_id: "boot".to_owned(), pid: 1, start_time: 1 }
+    Owner { host: "test".to_owned(), boot_id: "boot".to_owned(), pid: 1, start_time: 1, node: None }
 }
 
 struct World {

@@ -113,14 +113,16 @@ struct Record {
     boot_id: String,
     pid: u32,
     start_time: u64,
+    #[serde(default)]
+    node: Option<String>,
 }
 
 impl Record {
     fn of(lock: &GitLock<'_>, maker: Owner) -> Self {
         let FileIdentity { device, inode, born } = lock.identity;
-        let Owner { host, boot_id, pid, start_time } = maker;
+        let Owner { host, boot_id, pid, start_time, node } = maker;
         let path = RepoPath::from_bytes(lock.path.as_os_str().as_encoded_bytes());
-        Self { path, device, inode, born, host, boot_id, pid, start_time }
+        Self { path, device, inode, born, host, boot_id, pid, start_time, node }
     }
 
     fn identity(&self) -> FileIdentity {
@@ -138,8 +140,8 @@ impl Record {
     }
 
     fn is_nobodys(&self) -> bool {
-        let Self { host, boot_id, pid, start_time, .. } = self.clone();
-        ProcessTable.of(&Owner { host, boot_id, pid, start_time }) == Life::Dead
+        let Self { host, boot_id, pid, start_time, node, .. } = self.clone();
+        ProcessTable.of(&Owner { host, boot_id, pid, start_time, node }) == Life::Dead
     }
 }
 

@@ -49,3 +49,6 @@
     DROP TABLE attempt;
     ALTER TABLE attempt_new RENAME TO attempt;
     CREATE UNIQUE INDEX attempt_live ON attempt (issue) WHERE ended_at IS NULL;
+
+    -- The machine or container by its own id, where it has one.
+    ALTER TABLE process ADD COLUMN node TEXT;

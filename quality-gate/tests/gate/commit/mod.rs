@@ -16,7 +16,7 @@ use crate::evidence::{ended, launch, record, who};
 use crate::world::{Locks, World, agent, path};
 
 pub(crate) fn owner(pid: u32) -> Owner {
-    Owner { host: "test".into(), boot_id: "test".into(), pid, start_time: 0 }
+    Owner { host: "test".into(), boot_id: "test".into(), pid, start_time: 0, node: None }
 }
 
 pub(crate) fn request(message: &str, selection: Selection) -> Request {
