@@ -23,7 +23,7 @@ use crate::ports::{
     Attempt, ClaimAnswer, ClaimRequest, Gatekeeper, Held, Judgement, Launcher, Ledger, PortError,
 };
 
-pub(crate) use ending::{Cause, Given, Handed};
+pub(crate) use ending::{AttemptEnd, Cause, EndKind, EndResult};
 
 /// Does the blocking work of a run.
 #[derive(Clone)]
@@ -46,8 +46,8 @@ pub(crate) struct Clerk {
 
 /// What a claim came to.
 #[derive(Debug)]
-pub(crate) enum Claimed {
-    Yes(Box<Taken>),
+pub(crate) enum Claim {
+    Granted(Box<ClaimedIssue>),
     /// Somebody else has it, or it is closed.
     Gone(String),
     FilesHeld(Vec<Held>),
@@ -57,7 +57,7 @@ pub(crate) enum Claimed {
 
 /// An issue that is ours.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct ClaimedIssue {
     pub(crate) attempt: Attempt,
     /// As it is now.
     pub(crate) issue: Issue,
@@ -113,14 +113,14 @@ impl Clerk {
         issue: &IssueId,
         profile: &str,
         is_asked_for: bool,
-    ) -> Result<Claimed, PortError> {
+    ) -> Result<Claim, PortError> {
         let issue = self.source.show(issue)?;
         if issue.is_closed() {
-            return Ok(Claimed::Gone("it is closed".to_owned()));
+            return Ok(Claim::Gone("it is closed".to_owned()));
         }
         let tries = self.ledger.tries(&issue.id)?;
         if tries.ended >= self.attempts && !is_asked_for {
-            return Ok(Claimed::TooOften(tries.ended));
+            return Ok(Claim::TooOften(tries.ended));
         }
         if is_asked_for && self.keeping == Keeping::Ledger {
             self.ledger.unblock(&issue.id)?;
@@ -141,8 +141,8 @@ impl Clerk {
         self.keep_uncommitted(run, &request.agent)?;
         let attempt = match self.ledger.claim(&request)? {
             ClaimAnswer::Claimed(attempt) => attempt,
-            ClaimAnswer::Taken { why } => return Ok(Claimed::Gone(why)),
-            ClaimAnswer::FilesHeld(held) => return Ok(Claimed::FilesHeld(held)),
+            ClaimAnswer::Taken { why } => return Ok(Claim::Gone(why)),
+            ClaimAnswer::FilesHeld(held) => return Ok(Claim::FilesHeld(held)),
         };
         if self.keeping == Keeping::Tracker {
             match self.source.claim(&issue.id, &attempt.agent) {
@@ -150,7 +150,7 @@ impl Clerk {
                 Ok(TrackerAnswer::AlreadyTaken { by }) => {
                     let why = format!("{by} works on it");
                     self.ledger.put_back(&attempt, &why)?;
-                    return Ok(Claimed::Gone(why));
+                    return Ok(Claim::Gone(why));
                 }
                 Err(error) => {
                     // It may have claimed it all the same, and failed to say so.
@@ -165,7 +165,7 @@ impl Clerk {
         {
             left.is_in_place = salvage::put_in_place(&self.repo, saved)?;
         }
-        Ok(Claimed::Yes(Box::new(Taken { attempt, issue, left })))
+        Ok(Claim::Granted(Box::new(ClaimedIssue { attempt, issue, left })))
     }
 
     /// What the last attempt at the issue left, if it was cut off and this run goes on with such.
@@ -199,7 +199,7 @@ impl Clerk {
         if !self.has_left_work(attempt)? {
             return self.put_back(attempt, why);
         }
-        self.hand_over(&Given::cut_off(attempt.clone(), State::Claimed, why, Cause::Stopped)).map(|_| ())
+        self.end(&AttemptEnd::cut_off(attempt.clone(), State::Claimed, why, Cause::Stopped)).map(|_| ())
     }
 
     /// Undoes a claim that came to nothing.

@@ -4,62 +4,50 @@
 //! step to the ledger, tells the reporter, and only then acts. Nothing else changes a job.
 
 mod asking;
+mod backoff;
+mod claims;
 mod ending;
+mod events;
 mod feed;
 mod job;
+mod judging;
 mod launch;
-mod left;
 mod parked;
-mod rests;
-mod signs;
+mod running;
 mod stop;
+mod unfinished;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mala_core::shell::word;
 use mala_core::{IssueId, RunId, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::clerk::{Claimed, Clerk, Fingerprint, Handed};
-use crate::engine::check_checkout;
+use crate::clerk::Clerk;
 use crate::error::{EngineError, causes};
 use crate::event::{Event, Reporter};
 use crate::options::Options;
-use crate::ports::{Attempt, Contention, Detail, Held, Interruption, Judgement, PortError, Waited};
-use crate::queue::{Candidate, Queue};
-use crate::session::Sign;
+use crate::ports::{Attempt, Detail, Interruption, PortError};
+use crate::queue::Queue;
+use crate::session::SessionEvents;
 use crate::summary::{AttemptSummary, Left, Summary};
 use crate::{State, Step};
 
+use events::{JobEvent, WorkerEvent};
+use feed::Feed;
 pub(crate) use feed::find;
-use feed::{Feed, Found};
 use job::Job;
 use stop::{Signals, Stopping};
 
 /// How often limits are looked at and a live view is redrawn.
 const TICK: Duration = Duration::from_millis(250);
-/// Messages of sessions that may wait; more make the sessions wait.
-const WAITING_SIGNS: usize = 1024;
-/// A ledger that fails is asked again this often.
-const LEDGER_TRIES: u32 = 4;
-const LEDGER_PAUSE: Duration = Duration::from_millis(250);
-
-/// What blocking work has come to.
-#[derive(Debug)]
-enum News {
-    Ready(Result<Found, PortError>),
-    Claimed(IssueId, Result<Claimed, PortError>),
-    Judged(IssueId, Result<Box<(Judgement, Fingerprint)>, PortError>),
-    Ended(IssueId, Result<Handed, PortError>),
-    PutBack(IssueId, Result<(), PortError>),
-    Unparked(IssueId, Vec<Held>, Result<Waited, PortError>),
-    Notes(IssueId, Result<Vec<String>, PortError>),
-    Health(Result<Contention, PortError>),
-    Kept(Result<(), PortError>),
-}
+/// More make the sessions wait.
+const MAX_QUEUED_SESSION_EVENTS: usize = 1024;
+/// How often a step is written to a ledger that fails, and the pause in between.
+const MAX_JOURNAL_TRIES: u32 = 4;
+const JOURNAL_RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 pub(crate) struct Dispatcher {
     clerk: Clerk,
@@ -71,8 +59,8 @@ pub(crate) struct Dispatcher {
     jobs: HashMap<IssueId, Job>,
     /// Issues whose claim is under way.
     claiming: HashSet<IssueId>,
-    signs: mpsc::Sender<Sign>,
-    news: mpsc::UnboundedSender<News>,
+    session_events: SessionEvents,
+    worker_events: mpsc::UnboundedSender<WorkerEvent>,
     stopping: Stopping,
     feed: Feed,
     /// No agent starts before this.
@@ -94,7 +82,7 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     pub(crate) fn new(clerk: Clerk, options: Arc<Options>, run: RunId, reporter: Box<dyn Reporter>) -> Self {
         // Replaced when the loop begins; until then nobody sends anything.
-        let (signs, news) = (mpsc::channel(1).0, mpsc::unbounded_channel().0);
+        let (session_events, worker_events) = (mpsc::channel(1).0, mpsc::unbounded_channel().0);
         let max_agents = options.max_agents;
         Self {
             queue: Queue::new(&options.issues),
@@ -105,8 +93,8 @@ impl Dispatcher {
             started_at: Timestamp::now(),
             jobs: HashMap::new(),
             claiming: HashSet::new(),
-            signs,
-            news,
+            session_events,
+            worker_events,
             stopping: Stopping::No,
             feed: Feed::default(),
             next_start: Instant::now(),
@@ -125,9 +113,10 @@ impl Dispatcher {
     /// Works until nothing is left to do. Gives the summary, the reporter, and whether something was left for the next
     /// start to make good.
     pub(crate) async fn run(mut self) -> Result<(Summary, Box<dyn Reporter>, bool), EngineError> {
-        let (signs, mut sign_queue) = mpsc::channel(WAITING_SIGNS);
-        let (news, mut news_queue) = mpsc::unbounded_channel();
-        (self.signs, self.news) = (signs, news);
+        let (sender, mut session_events) = mpsc::channel(MAX_QUEUED_SESSION_EVENTS);
+        self.session_events = sender;
+        let (sender, mut worker_events) = mpsc::unbounded_channel();
+        self.worker_events = sender;
         let mut signals = Signals::listen().map_err(EngineError::Runtime)?;
         let deadline = self.options.timeout.map(|timeout| Instant::now() + timeout);
         let mut ticks = tokio::time::interval(TICK);
@@ -139,8 +128,8 @@ impl Dispatcher {
                 biased;
                 () = signals.next() => self.on_signal(),
                 () = until(deadline), if self.stopping == Stopping::No => self.on_timeout(),
-                Some(news) = news_queue.recv() => self.on_news(news).await,
-                Some(sign) = sign_queue.recv() => self.on_sign(sign).await,
+                Some(event) = worker_events.recv() => self.on_worker_event(event).await,
+                Some((id, event)) = session_events.recv() => self.on_job_event(&id, JobEvent::Session(event)).await,
                 () = sleep_until(self.next_start), if self.is_waiting_to_start() => {}
                 _ = ticks.tick() => self.on_tick().await,
             }
@@ -168,144 +157,29 @@ impl Dispatcher {
         Ok((summary, self.reporter, is_left_open))
     }
 
-    /// Gives out as many issues as there are agents for.
-    fn fill(&mut self) {
-        while self.has_room() && Instant::now() >= self.next_start {
-            let Some(candidate) = self.queue.take_next() else { return };
-            if !self.is_limited(&candidate) {
-                self.claim(&candidate);
-            }
-        }
-    }
-
-    fn claim(&mut self, candidate: &Candidate) {
-        let id = candidate.issue.id.clone();
-        let profile = match self.options.profiles.choose(&candidate.issue) {
-            Some((profile, _)) => profile.clone(),
-            None => return self.leave(&id, "there is no profile for it"),
-        };
-        if let Err(error) = crate::engine::find_program(&profile) {
-            return self.leave(&id, &error.to_string());
-        }
-        self.next_start = Instant::now() + self.options.stagger;
-        self.claiming.insert(id.clone());
-        let (clerk, run) = (self.clerk.clone(), self.run.clone());
-        // Who names an issue wants it tried, however often it was.
-        let is_asked_for = self.options.issues.contains(&id) && !self.begun.contains(&id);
-        let issue = id.clone();
-        self.background(
-            move || {
-                check_checkout(&clerk)?;
-                clerk.claim(&run, &issue, &profile.name, is_asked_for)
-            },
-            |claimed| News::Claimed(id, claimed),
-        );
-    }
-
     /// Runs blocking work beside the loop. If it panics, that is an error like any other.
     fn background<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, PortError> + Send + 'static,
-        tell: impl FnOnce(Result<T, PortError>) -> News + Send + 'static,
+        event: impl FnOnce(Result<T, PortError>) -> WorkerEvent + Send + 'static,
     ) {
-        let news = self.news.clone();
+        let events = self.worker_events.clone();
         tokio::spawn(async move {
             let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(panic.into()));
             // Without a receiver the run is over.
-            let _ = news.send(tell(done));
+            let _ = events.send(event(done));
         });
     }
 
-    async fn on_news(&mut self, news: News) {
-        match news {
-            News::Ready(ready) => self.on_ready(ready),
-            News::Claimed(id, claimed) => self.on_claimed(id, claimed).await,
-            News::Judged(id, judged) => self.on_judged(&id, judged).await,
-            News::Ended(id, ended) => self.on_ended_attempt(&id, ended),
-            News::Unparked(id, awaited, waited) => self.on_unparked(&id, &awaited, waited),
-            News::Notes(id, notes) => self.on_notes(&id, notes).await,
-            News::Health(Ok(contention)) => self.mitigate(&contention),
-            // It is looked at again when the next attempt ends.
-            News::Health(Err(_)) | News::Kept(Ok(())) => {}
-            News::Kept(Err(error)) => {
-                self.warn(&format!("a session could not be written down: {}", causes(&*error)));
-            }
-            News::PutBack(id, done) => {
-                self.claiming.remove(&id);
-                if let Err(source) = done {
-                    self.fail("put an issue back", source);
-                }
-            }
-        }
-    }
-
-    async fn on_claimed(&mut self, id: IssueId, claimed: Result<Claimed, PortError>) {
-        match claimed {
-            Ok(Claimed::Yes(taken)) if self.stopping == Stopping::No => {
-                self.claiming.remove(&id);
-                self.begin(*taken).await;
-            }
-            Ok(Claimed::Yes(taken)) => {
-                let attempt = taken.attempt;
-                let (clerk, why) = (self.clerk.clone(), self.stopping.reason().to_owned());
-                self.queue.put_back(&id);
-                self.background(move || clerk.undo(&attempt, &why), |done| News::PutBack(id, done));
-            }
-            Ok(Claimed::Gone(why)) => self.leave(&id, &why),
-            Ok(Claimed::TooOften(times)) => {
-                let limit = self.options.attempts;
-                let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
-                self.leave(&id, &format!("it was tried {times} and the limit is {limit}; try it once more: mala run --issue {}", word(id.as_str())));
-            }
-            Ok(Claimed::FilesHeld(held)) => {
-                self.claiming.remove(&id);
-                self.queue.put_back(&id);
-                let holders: Vec<String> =
-                    held.iter().map(|held| format!("`{}` by `{}`", held.file, held.by)).collect();
-                let why = format!("its files are held: {}", holders.join(", "));
-                if self.left.insert(id.clone(), why.clone()).as_ref() != Some(&why) {
-                    self.tell(&Event::PutBack { issue: id, why, held });
-                }
-            }
-            Err(error) => {
-                self.claiming.remove(&id);
-                let why = format!("it could not be claimed: {}", causes(&*error));
-                self.warn(&format!("{id}: {why}"));
-                self.left.insert(id.clone(), why);
-                self.queue.put_back(&id);
-            }
-        }
-    }
-
-    /// The issue is not worked on in this run.
-    fn leave(&mut self, id: &IssueId, why: &str) {
-        self.claiming.remove(id);
-        self.queue.settle(id, false);
-        self.left.insert(id.clone(), why.to_owned());
-        self.tell(&Event::PutBack { issue: id.clone(), why: why.to_owned(), held: Vec::new() });
-    }
-
-    fn may_begin_more(&self) -> bool {
-        let limit = self.options.max_issues.unwrap_or(usize::MAX);
-        self.stopping == Stopping::No && self.begun.len() + self.claiming.len() < limit
-    }
-
-    /// True if an issue may be given out at this moment. As many may wait as may work, so that unfinished work stays little.
-    fn has_room(&self) -> bool {
-        self.may_begin_more()
-            && self.has_seat()
-            && self.jobs.len() + self.claiming.len() < self.max_agents.saturating_mul(2)
-            && !self.feed.is_about_to_answer()
-    }
-
-    /// True if one more agent may work. Those that are parked do not.
-    fn has_seat(&self) -> bool {
-        let working = self.jobs.values().filter(|job| job.parked.is_none()).count();
-        working + self.claiming.len() < self.max_agents
-    }
-
-    fn is_waiting_to_start(&self) -> bool {
-        self.has_room() && self.queue.peek().is_some()
+    /// The same for a job, which is told what the work has come to.
+    fn background_for<T: Send + 'static>(
+        &self,
+        id: &IssueId,
+        work: impl FnOnce() -> Result<T, PortError> + Send + 'static,
+        event: impl FnOnce(Result<T, PortError>) -> JobEvent + Send + 'static,
+    ) {
+        let id = id.clone();
+        self.background(work, |done| WorkerEvent::Job(id, event(done)));
     }
 
     fn is_over(&self) -> bool {
@@ -359,9 +233,9 @@ impl Dispatcher {
             let mut tries = 1;
             loop {
                 match ledger.advance(&attempt, from, to, &detail) {
-                    Err(_) if tries < LEDGER_TRIES => {
+                    Err(_) if tries < MAX_JOURNAL_TRIES => {
                         tries += 1;
-                        std::thread::sleep(LEDGER_PAUSE);
+                        std::thread::sleep(JOURNAL_RETRY_PAUSE);
                     }
                     done => return done,
                 }

@@ -31,31 +31,26 @@ const STREAMS_AFTER_END: Duration = Duration::from_secs(2);
 
 /// What a session tells.
 #[derive(Debug)]
-pub(crate) struct Sign {
-    pub(crate) issue: IssueId,
-    pub(crate) what: What,
+pub(crate) enum SessionEvent {
+    /// It is alive, and perhaps something new is known.
+    Progress { progress: Vec<Progress>, usage: Usage },
+    /// The last one.
+    Ended(Box<ProcessEnd>),
 }
 
-#[derive(Debug)]
-pub(crate) enum What {
-    /// It is alive, and perhaps something new is known.
-    Progress {
-        progress: Vec<Progress>,
-        usage: Usage,
-    },
-    Ended(Box<Ended>),
-}
+/// Where sessions send their events, each with its issue.
+pub(crate) type SessionEvents = mpsc::Sender<(IssueId, SessionEvent)>;
 
 /// How a process ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessEnd {
     pub(crate) status: io::Result<ExitStatus>,
     pub(crate) report: Report,
     /// The end of what it wrote to stderr.
     pub(crate) stderr: String,
 }
 
-impl Ended {
+impl ProcessEnd {
     /// True if a signal ended it: what it kept may take a moment longer.
     pub(crate) fn is_torn(&self) -> bool {
         self.status.as_ref().map_or(true, |status| status.signal().is_some())
@@ -126,7 +121,7 @@ pub(crate) enum Reach {
 }
 
 /// Starts the process and the task that watches it.
-pub(crate) fn start(start: Start, signs: mpsc::Sender<Sign>) -> io::Result<Session> {
+pub(crate) fn start(start: Start, events: SessionEvents) -> io::Result<Session> {
     let Start { issue, kind, command, stdin, spent, log, reach } = start;
     let mut command = Command::from(command);
     command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
@@ -146,7 +141,7 @@ pub(crate) fn start(start: Start, signs: mpsc::Sender<Sign>) -> io::Result<Sessi
         return Err(io::Error::other("the process has no streams"));
     };
     let errors = tokio::spawn(read_stderr(stderr, err_log));
-    let watch = Watch { issue, pid, reach, reader: Reader::resuming(kind, spent), signs, log: out_log };
+    let watch = Watch { issue, pid, reach, reader: Reader::resuming(kind, spent), events, log: out_log };
     tokio::spawn(watch.run(child, stdout, errors, stops));
     Ok(Session { pid, stop })
 }
@@ -160,7 +155,7 @@ struct Watch {
     pid: u32,
     reach: Reach,
     reader: Reader,
-    signs: mpsc::Sender<Sign>,
+    events: SessionEvents,
     log: File,
 }
 
@@ -199,14 +194,14 @@ impl Watch {
             Ok(Ok(stderr)) => stderr,
             Ok(Err(_)) | Err(_) => String::new(),
         };
-        let ended = Box::new(Ended { status, report: self.reader.report().clone(), stderr });
-        let _ = self.signs.send(Sign { issue: self.issue, what: What::Ended(ended) }).await;
+        let ended = Box::new(ProcessEnd { status, report: self.reader.report().clone(), stderr });
+        let _ = self.events.send((self.issue, SessionEvent::Ended(ended))).await;
     }
 
     async fn read(&mut self, stdout: ChildStdout) {
         let mut lines = Lines::new(stdout);
         // What it does has a clock of its own: clients print much else, and it must not be lost among that.
-        let (mut last_told, mut last_sign): (Option<Instant>, Option<Instant>) = (None, None);
+        let (mut last_told, mut last_event): (Option<Instant>, Option<Instant>) = (None, None);
         let is_due = |last: Option<Instant>| last.is_none_or(|last| last.elapsed() >= TELL_EVERY);
         while let Ok(Some(line)) = lines.next().await {
             // A full disk must not end an agent's work.
@@ -215,16 +210,15 @@ impl Watch {
             if !is_due(last_told) {
                 progress.retain(|it| !matches!(it, Progress::Doing(_)));
             }
-            if progress.is_empty() && !is_due(last_sign) {
+            if progress.is_empty() && !is_due(last_event) {
                 continue;
             }
-            last_sign = Some(Instant::now());
+            last_event = Some(Instant::now());
             if progress.iter().any(|it| matches!(it, Progress::Doing(_))) {
-                last_told = last_sign;
+                last_told = last_event;
             }
-            let what = What::Progress { progress, usage: self.reader.report().usage };
-            let sign = Sign { issue: self.issue.clone(), what };
-            if self.signs.send(sign).await.is_err() {
+            let event = SessionEvent::Progress { progress, usage: self.reader.report().usage };
+            if self.events.send((self.issue.clone(), event)).await.is_err() {
                 return;
             }
         }

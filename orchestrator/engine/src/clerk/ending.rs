@@ -36,12 +36,10 @@ impl Cause {
 
 /// What is known when an attempt ends.
 #[derive(Debug, Clone)]
-pub(crate) struct Given {
+pub(crate) struct AttemptEnd {
     pub(crate) attempt: Attempt,
     pub(crate) from: State,
-    /// Why it failed, as the end of a sentence; unused if it did not.
-    pub(crate) reason: String,
-    pub(crate) cause: Cause,
+    pub(crate) kind: EndKind,
     pub(crate) judgement: Judgement,
     pub(crate) last_message: Option<String>,
     pub(crate) log: Option<String>,
@@ -49,14 +47,13 @@ pub(crate) struct Given {
     pub(crate) tokens: u64,
 }
 
-impl Given {
+impl AttemptEnd {
     /// Of an attempt that nobody has watched to its end.
     pub(crate) fn cut_off(attempt: Attempt, from: State, reason: &str, cause: Cause) -> Self {
         Self {
             attempt,
             from,
-            reason: reason.to_owned(),
-            cause,
+            kind: EndKind::HandOver { reason: reason.to_owned(), cause },
             judgement: Judgement::default(),
             last_message: None,
             log: None,
@@ -66,9 +63,18 @@ impl Given {
     }
 }
 
-/// How it ended.
+/// How an attempt is to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EndKind {
+    /// The gate has passed.
+    Accept,
+    /// It has failed or was cut off. The reason is the end of a sentence.
+    HandOver { reason: String, cause: Cause },
+}
+
+/// What the end of an attempt has come to.
 #[derive(Debug, Clone)]
-pub(crate) struct Handed {
+pub(crate) struct EndResult {
     pub(crate) saved_ref: Option<String>,
     /// What was saved there and taken out of the checkout.
     pub(crate) files: Vec<String>,
@@ -78,50 +84,60 @@ pub(crate) struct Handed {
 }
 
 impl Clerk {
+    /// Ends the attempt as `end` says. May be repeated.
+    pub(crate) fn end(&self, end: &AttemptEnd) -> Result<EndResult, PortError> {
+        match &end.kind {
+            EndKind::Accept => self.accept(end),
+            EndKind::HandOver { reason, cause } => self.hand_over(end, reason, *cause),
+        }
+    }
+
     /// The gate has passed: the issue is closed. What the agent left uncommitted is saved and taken away, so that the
     /// next agent finds a clean checkout.
-    pub(crate) fn accept(&self, given: &Given) -> Result<Handed, PortError> {
-        let attempt = &given.attempt;
+    fn accept(&self, end: &AttemptEnd) -> Result<EndResult, PortError> {
+        let attempt = &end.attempt;
         let left = self.salvage(attempt, "left over after the issue was done");
-        let reason = match (&given.judgement.outcome, given.judgement.commits.as_slice()) {
+        let reason = match (&end.judgement.outcome, end.judgement.commits.as_slice()) {
             (Some(outcome), _) => outcome.clone(),
             (None, commits) => format!("committed as {}", commits.join(", ")),
         };
         let note = note::left_over(&left).map(|left| {
             format!("Attempt {} by `{}` is done ({reason}).{left}", attempt.number, attempt.agent)
         });
-        self.tell_tracker(attempt, note.as_deref(), &Ending::Done { reason: reason.clone() })?;
-        let handed = self.handed(attempt, &left, given.judgement.commits.clone(), false);
-        let finish = finish(given, Ending::Done { reason }, note, handed.saved_ref.clone());
-        self.finish(attempt, &finish)?;
-        Ok(handed)
+        let ending = Ending::Done { reason };
+        self.tell_tracker(attempt, note.as_deref(), &ending)?;
+        let result = self.end_result(attempt, &left, end.judgement.commits.clone(), false);
+        self.finish(attempt, &finish(end, ending, note, result.saved_ref.clone()))?;
+        Ok(result)
     }
 
     /// The attempt has failed: its work is saved, its issue gets a note and goes back.
-    pub(crate) fn hand_over(&self, given: &Given) -> Result<Handed, PortError> {
-        let attempt = &given.attempt;
-        let left = self.salvage(attempt, &given.reason);
-        let commits = self.commits(given);
+    fn hand_over(&self, end: &AttemptEnd, reason: &str, cause: Cause) -> Result<EndResult, PortError> {
+        let attempt = &end.attempt;
+        let left = self.salvage(attempt, reason);
+        let commits = self.commits(end);
         let note = note::text(&Handoff {
             attempt,
-            reason: &given.reason,
-            failed: &given.judgement.failed,
+            reason,
+            failed: &end.judgement.failed,
             left: &left,
             commits: &commits,
-            last_message: given.last_message.as_deref(),
-            log: given.log.as_deref(),
+            last_message: end.last_message.as_deref(),
+            log: end.log.as_deref(),
         });
-        let is_blocked = match given.cause {
+        let is_blocked = match cause {
             Cause::Failed | Cause::Killed => self.ledger.tries(&attempt.issue)?.ended + 1 >= self.attempts,
             Cause::Asks => true,
             Cause::Stopped => false,
         };
-        let reason = given.reason.clone();
+        let reason = reason.to_owned();
         let ending = if is_blocked { Ending::Blocked { reason } } else { Ending::HandedOver { reason } };
         self.tell_tracker(attempt, Some(&note), &ending)?;
-        let handed = self.handed(attempt, &left, commits, is_blocked);
-        self.finish(attempt, &finish(given, ending, Some(note), handed.saved_ref.clone()))?;
-        Ok(handed)
+        let result = self.end_result(attempt, &left, commits, is_blocked);
+        let mut finish = finish(end, ending, Some(note), result.saved_ref.clone());
+        finish.interruption = cause.interruption();
+        self.finish(attempt, &finish)?;
+        Ok(result)
     }
 
     /// Ends the attempt. Only then nobody needs what was kept of the time before it: until then its end may be tried again.
@@ -135,8 +151,8 @@ impl Clerk {
 
     /// The commits that the attempt leaves on the branch, also if nobody had the time to judge them. A git that cannot say so
     /// now keeps no attempt from ending.
-    fn commits(&self, given: &Given) -> Vec<String> {
-        let Given { attempt: Attempt { head, agent, issue, .. }, judgement, .. } = given;
+    fn commits(&self, end: &AttemptEnd) -> Vec<String> {
+        let AttemptEnd { attempt: Attempt { head, agent, issue, .. }, judgement, .. } = end;
         if !judgement.commits.is_empty() {
             return judgement.commits.clone();
         }
@@ -170,16 +186,15 @@ impl Clerk {
     }
 }
 
-fn finish(given: &Given, ending: Ending, note: Option<String>, saved_ref: Option<String>) -> Finish {
-    let is_done = matches!(ending, Ending::Done { .. });
+fn finish(end: &AttemptEnd, ending: Ending, note: Option<String>, saved_ref: Option<String>) -> Finish {
     Finish {
-        from: given.from,
+        from: end.from,
         ending,
         note,
         saved_ref,
-        cost: given.cost,
-        tokens: given.tokens,
-        verdict: Some(json!(given.judgement)),
-        interruption: if is_done { None } else { given.cause.interruption() },
+        cost: end.cost,
+        tokens: end.tokens,
+        verdict: Some(json!(end.judgement)),
+        interruption: None,
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mala_git::RepoPath;
 use mala_git::salvage::{self, Before, Changes, SavedRef, Staged, Unfinished, Unlike};
 
-use super::{Clerk, Handed};
+use super::{Clerk, EndResult};
 use crate::error::causes;
 use crate::note::{Leftovers, Trouble};
 use crate::ports::{Attempt, PortError};
@@ -26,17 +26,17 @@ struct Found {
 }
 
 impl Clerk {
-    pub(super) fn handed(
+    pub(super) fn end_result(
         &self,
         attempt: &Attempt,
         left: &Leftovers,
         commits: Vec<String>,
         is_blocked: bool,
-    ) -> Handed {
+    ) -> EndResult {
         let saved_ref = left.saved.first().map(|saved| saved.name.clone());
         // What may still be there is not said to be gone.
         let files = self.taken_out(attempt, left).unwrap_or_default();
-        Handed { saved_ref, files: files.iter().map(RepoPath::to_text).collect(), commits, is_blocked }
+        EndResult { saved_ref, files: files.iter().map(RepoPath::to_text).collect(), commits, is_blocked }
     }
 
     /// What is in the first ref and in the checkout no more.

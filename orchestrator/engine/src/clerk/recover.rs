@@ -3,7 +3,7 @@
 use mala_core::RunId;
 use mala_git::salvage;
 
-use super::{Cause, Clerk, Given};
+use super::{AttemptEnd, Cause, Clerk, EndKind};
 use crate::error::causes;
 use crate::ports::{Attempt, Detail, Interruption, Judgement, PortError};
 use crate::summary::Recovered;
@@ -50,20 +50,23 @@ impl Clerk {
             Some(Interruption::Stopped) => ("the run was stopped", Cause::Stopped),
             Some(Interruption::Killed) | None => ("its run was killed", Cause::Killed),
         };
-        let given = Given { judgement, ..Given::cut_off(attempt.clone(), from, reason, cause) };
-        let handed = if is_accepted { self.accept(&given)? } else { self.hand_over(&given)? };
-        let what = match (is_accepted, handed.is_blocked) {
+        let mut end = AttemptEnd::cut_off(attempt.clone(), from, reason, cause);
+        if is_accepted {
+            end.kind = EndKind::Accept;
+        }
+        let result = self.end(&AttemptEnd { judgement, ..end })?;
+        let what = match (is_accepted, result.is_blocked) {
             (true, _) => "done",
             (false, true) => "blocked",
             (false, false) => "handed over",
         };
-        let outcome = match &handed.saved_ref {
+        let outcome = match &result.saved_ref {
             Some(saved) if !is_accepted => format!("{what}, work saved to {saved}"),
             _ => what.to_owned(),
         };
         let mut recovered = Recovered::new(attempt, outcome);
-        recovered.not_accepted = if is_accepted { Vec::new() } else { handed.commits };
-        (recovered.saved_ref, recovered.files) = (handed.saved_ref, handed.files);
+        recovered.not_accepted = if is_accepted { Vec::new() } else { result.commits };
+        (recovered.saved_ref, recovered.files) = (result.saved_ref, result.files);
         Ok(recovered)
     }
 

@@ -8,7 +8,7 @@ use mala_issues::IssueError;
 use tokio::time::Instant;
 
 use super::stop::Stopping;
-use super::{Dispatcher, News, causes};
+use super::{Dispatcher, WorkerEvent, causes};
 use crate::clerk::Clerk;
 use crate::error::EngineError;
 use crate::event::Event;
@@ -16,10 +16,10 @@ use crate::ports::PortError;
 use crate::queue::Candidate;
 
 /// Issues asked for beyond those that are known to be of no use.
-const AHEAD: usize = 200;
+const READ_AHEAD_ISSUES: usize = 200;
 
 /// How long an answer is waited for before work goes on with what is known.
-const PATIENCE: Duration = Duration::from_secs(3);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What is known about the tracker's answer.
 #[derive(Debug, Default)]
@@ -37,12 +37,10 @@ impl Feed {
     pub(super) fn is_up_to_date(&self) -> bool {
         self.has_answered && !self.is_asking && !self.is_stale
     }
-}
 
-impl Feed {
     /// True while an answer is worth waiting for: what has just become ready may be more urgent than what is known.
     pub(super) fn is_about_to_answer(&self) -> bool {
-        self.is_asking && self.asked_at.is_some_and(|asked| asked.elapsed() < PATIENCE)
+        self.is_asking && self.asked_at.is_some_and(|asked| asked.elapsed() < ANSWER_TIMEOUT)
     }
 }
 
@@ -59,9 +57,10 @@ impl Dispatcher {
         self.feed.is_asking = true;
         self.feed.is_stale = false;
         self.feed.asked_at = Some(Instant::now());
-        let limit = AHEAD + self.queue.settled_open_count() + self.jobs.len() + self.options.max_agents;
+        let limit =
+            READ_AHEAD_ISSUES + self.queue.settled_open_count() + self.jobs.len() + self.options.max_agents;
         let (clerk, listed) = (self.clerk.clone(), self.options.issues.clone());
-        self.background(move || Ok(find(&clerk, &listed, limit)?), News::Ready);
+        self.background(move || Ok(find(&clerk, &listed, limit)?), WorkerEvent::Ready);
     }
 
     pub(super) fn on_ready(&mut self, found: Result<Found, PortError>) {

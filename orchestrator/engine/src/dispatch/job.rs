@@ -1,95 +1,158 @@
-//! One attempt while it is under way.
+//! One attempt while it is under way: what all of its phases share, and the phase it is in.
+//!
+//! A phase carries exactly the data that means something in it, so that combinations which cannot be are not written
+//! down either: an agent that waits for an answer has no process, and an attempt that ends has no question left.
 
+use std::io::PipeWriter;
 use std::path::PathBuf;
 
 use mala_agents::start::Profile;
 use mala_core::{Issue, Timestamp};
 use tokio::time::Instant;
 
-use super::parked::Parked;
 use crate::State;
-use crate::clerk::{Cause, Continuation, Fingerprint};
+use crate::clerk::{AttemptEnd, Fingerprint};
 use crate::limits::{Limits, Meter};
 use crate::ports::{Attempt, Judgement};
 use crate::session::Session;
+
+/// Questions of one attempt that are passed on; the next one is left to a person.
+const MAX_QUESTIONS: u32 = 3;
 
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) issue: Issue,
     pub(super) attempt: Attempt,
+    /// What the journal says.
     pub(super) state: State,
+    pub(super) phase: Phase,
     pub(super) profile: Profile,
     pub(super) limits: Limits,
     pub(super) meter: Meter,
     pub(super) started: Timestamp,
     pub(super) log: PathBuf,
-    /// The running process, if there is one.
-    pub(super) session: Option<Session>,
     /// The client's own name for the conversation.
     pub(super) session_id: Option<String>,
-    /// When to go on, while the client has to slow down.
-    pub(super) pause: Option<Pause>,
-    /// What it has asked, while it waits for the answer.
-    pub(super) question: Option<Question>,
-    /// Questions so far.
-    pub(super) questions: u32,
-    /// It was told that nobody answers.
-    pub(super) is_on_its_own: bool,
-    /// Why the session is started again, once its process has ended: it was silent for too long.
-    pub(super) nudge: Option<String>,
-    pub(super) is_nudged: bool,
-    /// What an earlier attempt left, for the first process to go on with.
-    pub(super) continuation: Option<Continuation>,
-    /// Pauses in a row for which the client did not say how long they last.
-    pub(super) pauses: u32,
-    /// Set while it waits for files that it asked for, and then for its turn to go on.
-    pub(super) parked: Option<Parked>,
-    /// Its last process was put off although it waited for nothing.
-    pub(super) is_put_off_for_nothing: bool,
-    /// The last such wait has brought nothing.
-    pub(super) waited_in_vain: bool,
-    /// Set once the attempt must end, with the reason: it gets no further round.
-    pub(super) last_call: Option<String>,
-    /// The last process was killed, so its tree may still be about to end.
-    pub(super) is_torn: bool,
-    /// Set if the last process failed, with how it did.
-    pub(super) failure: Option<String>,
-    pub(super) message: Option<String>,
+    pub(super) last_turn: Turn,
+    pub(super) judgement: Judgement,
+    /// What was judged last; nothing if there was progress since.
+    pub(super) fingerprint: Option<Fingerprint>,
     /// How often the gate has sent it back.
     pub(super) rounds: u32,
+    /// How often the gate was asked.
     pub(super) gates: u32,
-    /// How often the gate itself has failed in this round.
-    pub(super) gate_errors: u32,
-    pub(super) judgement: Judgement,
-    pub(super) fingerprint: Option<Fingerprint>,
-    /// How it is to end, once that is decided; kept so that it can be tried again.
-    pub(super) ending: Option<Ending>,
-    pub(super) ending_tries: u32,
+    pub(super) questions_left: u32,
+    /// Rate limits in a row for which the client did not say how long they last.
+    pub(super) backoffs: u32,
+    /// It was told once that it is silent for too long.
+    pub(super) is_nudged: bool,
+    pub(super) waits: WaitHistory,
 }
 
-#[derive(Debug, Clone)]
-pub(super) struct Pause {
+/// What an attempt is busy with.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Without a process, while the handler at work decides what follows. No event finds a job in it.
+    Starting,
+    Running(Running),
+    /// The client has to slow down.
+    Backoff(Backoff),
+    Judging(Judging),
+    /// The store stands in the queue for files it asked for. Dropping the writer ends the wait.
+    Waiting {
+        _hangup: PipeWriter,
+    },
+    /// Its wait is over, and it goes on as soon as there is a seat.
+    Due(Due),
+    Asking(Question),
+    Ending {
+        end: Box<AttemptEnd>,
+        tries: u32,
+    },
+}
+
+/// A process, and what it was asked to end for.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) session: Session,
+    pub(super) cut: Option<Cut>,
+}
+
+/// Why a process was asked to end, as the end of a sentence.
+#[derive(Debug)]
+pub(super) enum Cut {
+    /// It is silent for too long. Its session is told so in the next process.
+    Nudge(String),
+    /// It has had enough: what it has done is judged, and it gets no further round.
+    LastCall(String),
+}
+
+impl Cut {
+    pub(super) fn last_call(self) -> Option<String> {
+        match self {
+            Self::LastCall(reason) => Some(reason),
+            Self::Nudge(_) => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Backoff {
     pub(super) until: Instant,
     pub(super) since: Timestamp,
     pub(super) why: String,
 }
 
+#[derive(Debug, Default)]
+pub(super) struct Judging {
+    /// How often the gate itself has failed in this round.
+    pub(super) errors: u32,
+    /// Why there is no further round, if a limit was reached.
+    pub(super) last_call: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Due {
+    pub(super) since: Timestamp,
+    /// What the agent is told.
+    pub(super) why: String,
+    /// An agent at work waits for what this one holds.
+    pub(super) is_awaited: bool,
+}
+
 /// A question that waits for its answer.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Question {
     pub(super) text: String,
     pub(super) until: Instant,
     pub(super) since: Timestamp,
+    /// Without an answer the agent cannot go on: there is no round left in which to tell it so.
+    pub(super) needs_answer: bool,
     /// Notes on the issue when it was asked; those that come later are the answer.
     pub(super) notes: Option<usize>,
     /// When the tracker was last asked; nothing while it is being asked.
     pub(super) looked_at: Option<Instant>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ending {
-    Accept,
-    HandOver { reason: String, cause: Cause },
+/// How the last process ended.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// It was killed, so its tree may still be about to end.
+    pub(super) is_torn: bool,
+    /// How it failed, if it did.
+    pub(super) failure: Option<String>,
+    /// What the agent said last, or what it wrote to stderr.
+    pub(super) message: Option<String>,
+}
+
+/// What the waits of an attempt have come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WaitHistory {
+    Fine,
+    /// Its last process was put off although it waited for nothing. Twice in a row is not our doing.
+    PutOffForNothing,
+    /// A wait has brought nothing: there is no further one.
+    InVain,
 }
 
 impl Job {
@@ -105,41 +168,45 @@ impl Job {
             issue,
             attempt,
             state: State::Claimed,
+            phase: Phase::Starting,
             profile,
             limits,
             meter: Meter::new(now),
             started: now,
             log,
-            session: None,
             session_id: None,
-            pause: None,
-            question: None,
-            questions: 0,
-            is_on_its_own: false,
-            nudge: None,
-            is_nudged: false,
-            continuation: None,
-            pauses: 0,
-            parked: None,
-            is_put_off_for_nothing: false,
-            waited_in_vain: false,
-            last_call: None,
-            is_torn: false,
-            failure: None,
-            message: None,
-            rounds: 0,
-            gates: 0,
-            gate_errors: 0,
+            last_turn: Turn::default(),
             judgement: Judgement::default(),
             fingerprint: None,
-            ending: None,
-            ending_tries: 0,
+            rounds: 0,
+            gates: 0,
+            questions_left: MAX_QUESTIONS,
+            backoffs: 0,
+            is_nudged: false,
+            waits: WaitHistory::Fine,
         }
     }
 
     /// True if its session can be spoken to again.
     pub(super) fn has_conversation(&self) -> bool {
         self.profile.kind.has_sessions() && self.session_id.is_some()
+    }
+
+    pub(super) fn session(&self) -> Option<&Session> {
+        match &self.phase {
+            Phase::Running(running) => Some(&running.session),
+            _ => None,
+        }
+    }
+
+    /// True if it waits for files of others, or for a seat afterwards. Such a job counts for no agent at work.
+    pub(super) fn is_parked(&self) -> bool {
+        matches!(self.phase, Phase::Waiting { .. } | Phase::Due(_))
+    }
+
+    /// True if nothing of it is under way, so that it can end at any moment.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.is_parked() || matches!(self.phase, Phase::Backoff(_) | Phase::Asking(_))
     }
 
     pub(super) fn tokens(&self) -> u64 {

@@ -8,10 +8,10 @@ use mala_agents::start::{self, LaunchSpec, Order};
 use mala_core::{IssueId, Key, Timestamp};
 use nix::unistd::Uid;
 
-use super::job::Job;
+use super::job::{Job, Phase, Running};
 use super::{Dispatcher, causes};
 
-use crate::clerk::{Cause, Taken};
+use crate::clerk::{Cause, ClaimedIssue, Continuation};
 use crate::event::Event;
 use crate::ports::{Detail, PortError};
 use crate::prompt::{self, Tests};
@@ -19,10 +19,10 @@ use crate::session::{self, Reach, Session, Start};
 use crate::{State, Step};
 
 /// What the next process of a job is for.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) enum Purpose {
-    /// The beginning of an attempt.
-    Begin,
+    /// The beginning of an attempt, or where an earlier one was cut off.
+    Begin(Option<Continuation>),
     /// The gate has sent it back.
     Retry,
     /// It goes on after a pause, or after it has waited for others.
@@ -33,8 +33,8 @@ pub(super) enum Purpose {
 
 impl Dispatcher {
     /// Begins the attempt that was just claimed.
-    pub(super) async fn begin(&mut self, taken: Taken) {
-        let Taken { attempt, issue, left } = taken;
+    pub(super) async fn begin(&mut self, claimed: ClaimedIssue) {
+        let ClaimedIssue { attempt, issue, left } = claimed;
         let id = issue.id.clone();
         // Not chosen again: the labels of the issue may have changed since it was claimed.
         let claimed_with = attempt.profile.as_deref().unwrap_or_default();
@@ -54,9 +54,8 @@ impl Dispatcher {
         self.begun.insert(id.clone());
         let mut job = Job::new(attempt, issue, profile, limits, log);
         job.session_id = left.as_ref().and_then(|left| left.session_for(&job.profile));
-        job.continuation = left;
         self.jobs.insert(id.clone(), job);
-        self.launch(&id, Purpose::Begin).await;
+        self.launch(&id, Purpose::Begin(left)).await;
     }
 
     /// Writes down that the next process of a job begins, and starts it. One that cannot be started ends the attempt.
@@ -72,14 +71,13 @@ impl Dispatcher {
             Ok(session) => session,
             Err(error) => {
                 let reason = format!("the agent could not be started: {}", causes(&*error));
-                return self.hand_over(id, &reason, Cause::Failed);
+                return self.hand_over(id, reason, Cause::Failed);
             }
         };
         let (agent, resumed, pid) = (job.attempt.agent.clone(), job.session_id.clone(), session.pid);
         if let Some(job) = self.jobs.get_mut(id) {
-            job.session = Some(session);
-            job.failure = None;
-            job.continuation = None;
+            job.phase = Phase::Running(Running { session, cut: None });
+            job.last_turn.failure = None;
             job.meter.sign_of_life(Timestamp::now());
         }
         self.tell(&Event::Started { issue: id.clone(), agent, pid, session: resumed });
@@ -112,16 +110,14 @@ impl Dispatcher {
             log: job.log.clone(),
             reach: if self.clerk.launcher.keeps_trees() { Reach::Process } else { Reach::Group },
         };
-        Ok(session::start(start, self.signs.clone())?)
+        Ok(session::start(start, self.session_events.clone())?)
     }
 
     /// What the process is told. Without a conversation to go on with, everything is said again.
     fn prompt(&self, job: &Job, purpose: &Purpose) -> String {
         let options = &self.options;
         let rest = match purpose {
-            Purpose::Begin => {
-                job.continuation.as_ref().map(|left| prompt::take_up(options, &job.issue, left))
-            }
+            Purpose::Begin(left) => left.as_ref().map(|left| prompt::take_up(options, &job.issue, left)),
             Purpose::Answer { question, answer } => Some(prompt::answer(question, answer.as_deref())),
             Purpose::Retry => Some(prompt::retry(options, &job.issue, &job.judgement, job.rounds)),
             Purpose::GoOn { why } => Some(prompt::resume(options, &job.issue, why)),

@@ -106,7 +106,7 @@ impl Dispatcher {
             self.stopping = Stopping::Drain(reason.clone());
             self.tell(&Event::Stopping { how: reason.clone() });
         }
-        self.hand_over(id, &reason, Cause::Stopped);
+        self.hand_over(id, reason, Cause::Stopped);
     }
 
     fn drain(&mut self, reason: &str, how: &str) {
@@ -114,15 +114,14 @@ impl Dispatcher {
         self.tell(&Event::Stopping { how: how.to_owned() });
         let grace = self.options.grace;
         self.stop_sessions(Stop::Ask(grace));
-        let waits = |job: &Job| job.pause.is_some() || job.parked.is_some() || job.question.is_some();
-        let waiting = self.jobs.iter().filter(|(_, job)| waits(job));
-        let waiting: Vec<IssueId> = waiting.map(|(id, _)| id.clone()).collect();
-        for id in waiting {
-            self.hand_over(&id, reason, Cause::Stopped);
+        let at_rest = self.jobs.iter().filter(|(_, job)| job.is_at_rest());
+        let at_rest: Vec<IssueId> = at_rest.map(|(id, _)| id.clone()).collect();
+        for id in at_rest {
+            self.hand_over(&id, reason.to_owned(), Cause::Stopped);
         }
     }
 
     fn stop_sessions(&self, how: Stop) {
-        self.jobs.values().filter_map(|job| job.session.as_ref()).for_each(|session| session.stop(how));
+        self.jobs.values().filter_map(Job::session).for_each(|session| session.stop(how));
     }
 }

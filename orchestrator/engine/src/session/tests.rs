@@ -2,7 +2,7 @@ use super::*;
 
 struct World {
     dir: tempfile::TempDir,
-    signs: mpsc::Receiver<Sign>,
+    events: mpsc::Receiver<(IssueId, SessionEvent)>,
     session: Session,
 }
 
@@ -12,7 +12,7 @@ fn start_script(script: &str, stdin: Option<&str>) -> World {
 
 fn start_client(kind: Kind, script: &str, stdin: Option<&str>) -> World {
     let dir = tempfile::tempdir().unwrap();
-    let (sender, signs) = mpsc::channel(16);
+    let (sender, events) = mpsc::channel(16);
     let mut command = std::process::Command::new("sh");
     command.arg("-c").arg(script);
     let what = Start {
@@ -25,18 +25,18 @@ fn start_client(kind: Kind, script: &str, stdin: Option<&str>) -> World {
         log: dir.path().join("x.log"),
     };
     let session = start(what, sender).unwrap();
-    World { dir, signs, session }
+    World { dir, events, session }
 }
 
 impl World {
     /// Everything it tells until it ends.
-    async fn end(&mut self) -> (usize, Ended) {
+    async fn end(&mut self) -> (usize, ProcessEnd) {
         let mut told = 0;
         loop {
-            let sign = timeout(Duration::from_secs(30), self.signs.recv()).await.expect("it ends");
-            match sign.expect("the end is told").what {
-                What::Progress { .. } => told += 1,
-                What::Ended(ended) => return (told, *ended),
+            let event = timeout(Duration::from_secs(30), self.events.recv()).await.expect("it ends");
+            match event.expect("the end is told").1 {
+                SessionEvent::Progress { .. } => told += 1,
+                SessionEvent::Ended(ended) => return (told, *ended),
             }
         }
     }
@@ -64,7 +64,7 @@ async fn what_an_agent_does_is_told_though_other_lines_surround_it() {
         echo '{"type":"assistant","session_id":"s","message":{"id":"m","content":[{"type":"tool_use","name":"Bash","input":{"command":"ls"}}]}}'"#;
     let mut world = start_client(Kind::Claude, script, None);
     let mut doings = Vec::new();
-    while let What::Progress { progress, .. } = world.signs.recv().await.unwrap().what {
+    while let SessionEvent::Progress { progress, .. } = world.events.recv().await.unwrap().1 {
         doings.extend(progress.into_iter().filter(|one| matches!(one, Progress::Doing(_))));
     }
     assert_eq!(doings, [Progress::Doing("Bash: ls".to_owned())]);
@@ -80,13 +80,13 @@ async fn a_prompt_that_nobody_reads_harms_nobody() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_session_ends_when_it_is_asked_to_and_is_killed_when_it_does_not() {
     let mut world = start_script("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done", None);
-    world.signs.recv().await.unwrap();
+    world.events.recv().await.unwrap();
     world.session.stop(Stop::Ask(Duration::from_secs(20)));
     let (_, ended) = world.end().await;
     assert!(ended.is_success() && ended.report.message.unwrap().ends_with("bye"));
 
     let mut world = start_script("trap '' TERM; echo up; while :; do sleep 0.01; done", None);
-    world.signs.recv().await.unwrap();
+    world.events.recv().await.unwrap();
     world.session.stop(Stop::Ask(Duration::from_millis(50)));
     assert_eq!(world.end().await.1.how(), "the agent was killed by signal 9");
 }
@@ -126,7 +126,7 @@ async fn a_line_without_end_does_not_fill_the_memory() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_program_that_is_missing_is_an_error_at_once() {
-    let (sender, _signs) = mpsc::channel(1);
+    let (sender, _events) = mpsc::channel(1);
     let dir = tempfile::tempdir().unwrap();
     let what = Start {
         reach: Reach::Group,

@@ -3,7 +3,7 @@
 use mala_core::{IssueId, Timestamp};
 use tokio::time::Instant;
 
-use super::{Dispatcher, News};
+use super::{Dispatcher, WorkerEvent};
 use crate::event::Event;
 use crate::ports::{Advice, Contention};
 use crate::queue::Candidate;
@@ -43,7 +43,7 @@ impl Dispatcher {
     pub(super) fn ask_for_health(&mut self) {
         if self.options.mitigate {
             let (ledger, since) = (self.clerk.ledger.clone(), self.started_at);
-            self.background(move || ledger.contention(since), News::Health);
+            self.background(move || ledger.contention(since), WorkerEvent::Health);
         }
     }
 

@@ -1,0 +1,120 @@
+//! Giving issues out: which, how many at a time, and what becomes of a claim.
+
+use mala_core::IssueId;
+use mala_core::shell::word;
+use tokio::time::Instant;
+
+use super::stop::Stopping;
+use super::{Dispatcher, WorkerEvent, causes};
+use crate::clerk::Claim;
+use crate::engine::{check_checkout, find_program};
+use crate::event::Event;
+use crate::ports::{Held, PortError};
+use crate::queue::Candidate;
+
+impl Dispatcher {
+    /// Gives out as many issues as there are agents for.
+    pub(super) fn fill(&mut self) {
+        while self.has_room() && Instant::now() >= self.next_start {
+            let Some(candidate) = self.queue.take_next() else { return };
+            if !self.is_limited(&candidate) {
+                self.claim(&candidate);
+            }
+        }
+    }
+
+    fn claim(&mut self, candidate: &Candidate) {
+        let id = candidate.issue.id.clone();
+        let profile = match self.options.profiles.choose(&candidate.issue) {
+            Some((profile, _)) => profile.clone(),
+            None => return self.leave(&id, "there is no profile for it"),
+        };
+        if let Err(error) = find_program(&profile) {
+            return self.leave(&id, &error.to_string());
+        }
+        self.next_start = Instant::now() + self.options.stagger;
+        self.claiming.insert(id.clone());
+        let (clerk, run) = (self.clerk.clone(), self.run.clone());
+        // Who names an issue wants it tried, however often it was.
+        let is_asked_for = self.options.issues.contains(&id) && !self.begun.contains(&id);
+        let issue = id.clone();
+        self.background(
+            move || {
+                check_checkout(&clerk)?;
+                clerk.claim(&run, &issue, &profile.name, is_asked_for)
+            },
+            |claim| WorkerEvent::Claimed(id, claim),
+        );
+    }
+
+    pub(super) async fn on_claimed(&mut self, id: IssueId, claim: Result<Claim, PortError>) {
+        match claim {
+            Ok(Claim::Granted(claimed)) if self.stopping == Stopping::No => {
+                self.claiming.remove(&id);
+                self.begin(*claimed).await;
+            }
+            Ok(Claim::Granted(claimed)) => {
+                let attempt = claimed.attempt;
+                let (clerk, why) = (self.clerk.clone(), self.stopping.reason().to_owned());
+                self.queue.put_back(&id);
+                self.background(move || clerk.undo(&attempt, &why), |done| WorkerEvent::PutBack(id, done));
+            }
+            Ok(Claim::Gone(why)) => self.leave(&id, &why),
+            Ok(Claim::TooOften(times)) => {
+                let limit = self.options.attempts;
+                let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+                self.leave(&id, &format!("it was tried {times} and the limit is {limit}; try it once more: mala run --issue {}", word(id.as_str())));
+            }
+            Ok(Claim::FilesHeld(held)) => self.on_files_held(id, held),
+            Err(error) => {
+                self.claiming.remove(&id);
+                let why = format!("it could not be claimed: {}", causes(&*error));
+                self.warn(&format!("{id}: {why}"));
+                self.left.insert(id.clone(), why);
+                self.queue.put_back(&id);
+            }
+        }
+    }
+
+    fn on_files_held(&mut self, id: IssueId, held: Vec<Held>) {
+        self.claiming.remove(&id);
+        self.queue.put_back(&id);
+        let holders: Vec<String> =
+            held.iter().map(|held| format!("`{}` by `{}`", held.file, held.by)).collect();
+        let why = format!("its files are held: {}", holders.join(", "));
+        if self.left.insert(id.clone(), why.clone()).as_ref() != Some(&why) {
+            self.tell(&Event::PutBack { issue: id, why, held });
+        }
+    }
+
+    /// The issue is not worked on in this run.
+    pub(super) fn leave(&mut self, id: &IssueId, why: &str) {
+        self.claiming.remove(id);
+        self.queue.settle(id, false);
+        self.left.insert(id.clone(), why.to_owned());
+        self.tell(&Event::PutBack { issue: id.clone(), why: why.to_owned(), held: Vec::new() });
+    }
+
+    pub(super) fn may_begin_more(&self) -> bool {
+        let limit = self.options.max_issues.unwrap_or(usize::MAX);
+        self.stopping == Stopping::No && self.begun.len() + self.claiming.len() < limit
+    }
+
+    /// True if an issue may be given out at this moment. As many may wait as may work, so that unfinished work stays little.
+    pub(super) fn has_room(&self) -> bool {
+        self.may_begin_more()
+            && self.has_seat()
+            && self.jobs.len() + self.claiming.len() < self.max_agents.saturating_mul(2)
+            && !self.feed.is_about_to_answer()
+    }
+
+    /// True if one more agent may work. Those that are parked do not.
+    pub(super) fn has_seat(&self) -> bool {
+        let working = self.jobs.values().filter(|job| !job.is_parked()).count();
+        working + self.claiming.len() < self.max_agents
+    }
+
+    pub(super) fn is_waiting_to_start(&self) -> bool {
+        self.has_room() && self.queue.peek().is_some()
+    }
+}

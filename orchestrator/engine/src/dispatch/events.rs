@@ -1,0 +1,103 @@
+//! What jobs are told, and which phase each of it means something in.
+
+use mala_core::IssueId;
+
+use super::Dispatcher;
+use super::feed::Found;
+use super::job::Phase;
+use crate::clerk::{Claim, EndResult, Fingerprint};
+use crate::error::causes;
+use crate::ports::{Contention, Held, Judgement, PortError, Waited};
+use crate::session::SessionEvent;
+
+/// What blocking work has come to.
+#[derive(Debug)]
+pub(super) enum WorkerEvent {
+    Ready(Result<Found, PortError>),
+    Claimed(IssueId, Result<Claim, PortError>),
+    PutBack(IssueId, Result<(), PortError>),
+    Health(Result<Contention, PortError>),
+    SessionKept(Result<(), PortError>),
+    Job(IssueId, JobEvent),
+}
+
+/// What happens to one job.
+#[derive(Debug)]
+pub(super) enum JobEvent {
+    Session(SessionEvent),
+    Judged(Result<Box<(Judgement, Fingerprint)>, PortError>),
+    WaitOver { awaited: Vec<Held>, result: Result<Waited, PortError> },
+    Notes(Result<Vec<String>, PortError>),
+    Ended(Result<EndResult, PortError>),
+}
+
+impl Dispatcher {
+    pub(super) async fn on_worker_event(&mut self, event: WorkerEvent) {
+        match event {
+            WorkerEvent::Ready(ready) => self.on_ready(ready),
+            WorkerEvent::Claimed(id, claim) => self.on_claimed(id, claim).await,
+            WorkerEvent::PutBack(id, done) => {
+                self.claiming.remove(&id);
+                if let Err(source) = done {
+                    self.fail("put an issue back", source);
+                }
+            }
+            WorkerEvent::Health(Ok(contention)) => self.mitigate(&contention),
+            // It is looked at again when the next attempt ends.
+            WorkerEvent::Health(Err(_)) | WorkerEvent::SessionKept(Ok(())) => {}
+            WorkerEvent::SessionKept(Err(error)) => {
+                self.warn(&format!("a session could not be written down: {}", causes(&*error)));
+            }
+            WorkerEvent::Job(id, event) => self.on_job_event(&id, event).await,
+        }
+    }
+
+    /// The one place that decides whether an event still means something.
+    pub(super) async fn on_job_event(&mut self, id: &IssueId, event: JobEvent) {
+        let Some(job) = self.jobs.get(id) else { return };
+        match (&job.phase, event) {
+            (Phase::Running(_), JobEvent::Session(SessionEvent::Progress { progress, usage })) => {
+                self.on_progress(id, progress, usage);
+            }
+            (Phase::Running(_), JobEvent::Session(SessionEvent::Ended(end))) => {
+                self.on_process_end(id, *end).await;
+            }
+            (Phase::Judging(_), JobEvent::Judged(judged)) => self.on_judged(id, judged).await,
+            (Phase::Waiting { .. }, JobEvent::WaitOver { awaited, result }) => {
+                self.on_wait_over(id, &awaited, result);
+            }
+            (Phase::Asking(_), JobEvent::Notes(notes)) => self.on_notes(id, notes).await,
+            (Phase::Ending { .. }, JobEvent::Ended(ended)) => self.on_attempt_end(id, ended),
+            // The job has moved on since: a stop has ended its wait or its question, or time has.
+            (
+                Phase::Starting
+                | Phase::Running(_)
+                | Phase::Backoff(_)
+                | Phase::Judging(_)
+                | Phase::Waiting { .. }
+                | Phase::Due(_)
+                | Phase::Asking(_)
+                | Phase::Ending { .. },
+                _,
+            ) => {}
+        }
+    }
+
+    /// What the passing of time means for each phase.
+    pub(super) async fn on_tick(&mut self) {
+        self.reporter.tick();
+        let all: Vec<IssueId> = self.jobs.keys().cloned().collect();
+        for id in &all {
+            match self.jobs.get(id).map(|job| &job.phase) {
+                Some(Phase::Running(_)) => self.check_time(id).await,
+                Some(Phase::Backoff(_)) => self.end_backoff(id).await,
+                Some(Phase::Asking(_)) => self.look_for_answer(id).await,
+                Some(Phase::Due(_)) => self.look_who_waits_for(id).await,
+                Some(Phase::Starting | Phase::Judging(_) | Phase::Waiting { .. } | Phase::Ending { .. })
+                | None => {}
+            }
+        }
+        self.wake_rested();
+        self.poll_if_due();
+    }
+}

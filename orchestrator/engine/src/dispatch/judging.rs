@@ -1,0 +1,139 @@
+//! What the gate says about an attempt, and what follows from it.
+
+use mala_core::IssueId;
+
+use super::events::JobEvent;
+use super::job::{Judging, Phase};
+use super::launch::Purpose;
+use super::stop::Stopping;
+use super::{Dispatcher, causes};
+use crate::clerk::{Cause, EndKind, Fingerprint};
+use crate::event::Event;
+use crate::ports::{Detail, Judgement, PortError};
+use crate::{State, Step};
+
+/// How often the gate is asked when it fails itself.
+const MAX_GATE_TRIES: u32 = 3;
+
+impl Dispatcher {
+    /// The agent's turn is over; the gate decides. In a hurry nobody is asked any more.
+    pub(super) async fn ask_gate(&mut self, id: &IssueId, last_call: Option<String>) {
+        if matches!(self.stopping, Stopping::Hurry | Stopping::Now) {
+            let reason = self.stopping.reason().to_owned();
+            return self.hand_over(id, reason, Cause::Stopped);
+        }
+        let Some(job) = self.jobs.get(id) else { return };
+        let detail = Detail { session: job.session_id.clone(), ..Detail::default() };
+        if job.state == State::Running && !self.step(id, Step::End, detail).await {
+            return;
+        }
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.gates += 1;
+        job.phase = Phase::Judging(Judging { errors: 0, last_call });
+        let agent = job.attempt.agent.clone();
+        self.tell(&Event::Gating { issue: id.clone(), agent });
+        self.judge(id);
+    }
+
+    fn judge(&self, id: &IssueId) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let (clerk, attempt, is_torn) = (self.clerk.clone(), job.attempt.clone(), job.last_turn.is_torn);
+        let message = job.last_turn.message.clone();
+        self.background_for(
+            id,
+            move || {
+                if is_torn {
+                    clerk.launcher.reap(&attempt)?;
+                }
+                clerk.judge(&attempt, message.as_deref()).map(Box::new)
+            },
+            JobEvent::Judged,
+        );
+    }
+
+    pub(super) async fn on_judged(
+        &mut self,
+        id: &IssueId,
+        judged: Result<Box<(Judgement, Fingerprint)>, PortError>,
+    ) {
+        let (judgement, fingerprint) = match judged {
+            Ok(judged) => *judged,
+            Err(error) => return self.on_gate_error(id, &error),
+        };
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let Phase::Judging(Judging { last_call, .. }) = &job.phase else { return };
+        let last_call = last_call.clone();
+        job.judgement = judgement;
+        let is_same = job.fingerprint.replace(fingerprint) == job.fingerprint;
+        if job.judgement.accepted {
+            return self.end(id, EndKind::Accept);
+        }
+        if last_call.is_none() && self.park(id).await {
+            return;
+        }
+        let Some(job) = self.jobs.get(id) else { return };
+        let question = if last_call.is_none() { self.question_of(job) } else { None };
+        let no_round = last_call.or_else(|| self.no_further_round(id, is_same));
+        match question {
+            Some(question) => self.on_question(id, question, no_round.is_some()).await,
+            None => self.on_rejection(id, no_round).await,
+        }
+    }
+
+    /// Sends the agent back, unless there is a reason not to.
+    async fn on_rejection(&mut self, id: &IssueId, no_round: Option<String>) {
+        let Some(job) = self.jobs.get(id) else { return };
+        let (round, rounds) = (job.rounds + 1, self.options.gate_attempts);
+        let (agent, failed) = (job.attempt.agent.clone(), job.judgement.failed.clone());
+        let is_sent_back = no_round.is_none();
+        self.tell(&Event::Rejected { issue: id.clone(), agent, round, rounds, is_sent_back, failed });
+        if let Some(reason) = no_round {
+            let cause = self.cause();
+            return self.hand_over(id, reason, cause);
+        }
+        if self.step(id, Step::Reject, Detail::default()).await {
+            if let Some(job) = self.jobs.get_mut(id) {
+                job.rounds = round;
+            }
+            self.launch(id, Purpose::Retry).await;
+        }
+    }
+
+    /// What the gate started may have been killed, or the disk may have been full for a moment.
+    fn on_gate_error(&mut self, id: &IssueId, error: &PortError) {
+        let Some(Phase::Judging(judging)) = self.jobs.get_mut(id).map(|job| &mut job.phase) else { return };
+        judging.errors += 1;
+        let text = causes(&**error);
+        if judging.errors < MAX_GATE_TRIES {
+            self.warn(&format!("{id}: the gate failed and is asked again: {text}"));
+            return self.judge(id);
+        }
+        let cause = self.cause();
+        self.hand_over(id, format!("the gate itself failed: {text}"), cause);
+    }
+
+    /// What ends attempts now: a stop of the run is no failure of theirs.
+    fn cause(&self) -> Cause {
+        if self.stopping == Stopping::No { Cause::Failed } else { Cause::Stopped }
+    }
+
+    /// Why the agent is not sent back, if it is not.
+    fn no_further_round(&self, id: &IssueId, is_same: bool) -> Option<String> {
+        let job = self.jobs.get(id)?;
+        if self.stopping != Stopping::No {
+            return Some(self.stopping.reason().to_owned());
+        }
+        if let Some(how) = &job.last_turn.failure {
+            return Some(how.clone());
+        }
+        if is_same {
+            return Some("nothing has changed since the gate last said what is missing".to_owned());
+        }
+        let rounds = self.options.gate_attempts;
+        (job.rounds >= rounds).then(|| match rounds {
+            0 => "the gate did not pass".to_owned(),
+            1 => "the gate did not pass after it was told once what is missing".to_owned(),
+            _ => format!("the gate did not pass after it was told {rounds} times what is missing"),
+        })
+    }
+}
