@@ -8,7 +8,7 @@ use std::path::Path;
 
 use mala_config::Settings;
 use mala_core::{CheckSubject, EvidenceId, Scope};
-use mala_engine::ports::{Attempt, FailedCheck, Gatekeeper, Judgement, PortError};
+use mala_engine::ports::{Attempt, FailedCheck, Judgement, PortError, Validator};
 use mala_engine::range;
 use mala_gate::evidence::Of;
 use mala_gate::judge::foreign_writes;
@@ -134,7 +134,7 @@ impl StoreGate {
     }
 }
 
-impl Gatekeeper for StoreGate {
+impl Validator for StoreGate {
     fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement, PortError> {
         let repo = Repo::new(self.scope.clone());
         let base = attempt.head.as_ref();

@@ -1,19 +1,23 @@
 //! Agents as processes of `mala exec`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use mala_agents::start::LaunchSpec;
+use mala_agents::start::{self, LaunchSpec, Order};
 use mala_core::ports::Liveness as _;
 use mala_core::{AgentId, Life, Scope};
-use mala_engine::ports::{Attempt, Launcher, PortError};
+use mala_engine::ports::{Attempt, PortError};
+use mala_engine::session::process::{self, ProcessSpec, Reach};
+use mala_engine::session::{Session, SessionEvents, SessionOrder, Sessions, file_name};
 use mala_git::Repo;
 use mala_logs::telemetry::TRACEPARENT;
 use mala_session::{git_guard, jail};
 use mala_store::Store;
-use mala_store::process::{self, Process, ProcessTable};
+use mala_store::process::{Process, ProcessTable, kill, wait_for_end};
+use nix::unistd::Uid;
 
 use super::self_test::{Hooked, Stage};
 use super::trace::Trace;
@@ -30,7 +34,7 @@ fn mark(attempt: &Attempt) -> String {
 
 /// Starts agents under `mala exec`, with locks that live as long as this process.
 #[derive(Debug)]
-pub(crate) struct ExecLauncher {
+pub(crate) struct ExecSessions {
     pub(crate) scope: Scope,
     pub(crate) mala: PathBuf,
     /// Refuse to run where the kernel cannot enforce.
@@ -43,7 +47,7 @@ pub(crate) struct ExecLauncher {
     pub(super) hooked: Vec<Hooked>,
 }
 
-impl ExecLauncher {
+impl ExecSessions {
     pub(super) fn exec(&self, agent: &AgentId) -> Command {
         let mut command = Command::new(&self.mala);
         command.current_dir(self.scope.root()).env_remove("MALA_AGENT");
@@ -55,37 +59,58 @@ impl ExecLauncher {
     fn failure_file(&self, attempt: &Attempt) -> PathBuf {
         self.scope.state_dir().join("failures").join(attempt.id.to_string())
     }
-}
 
-impl Launcher for ExecLauncher {
-    fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Result<Command, PortError> {
+    fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Command {
         let mut command = self.exec(&attempt.agent);
         command.args(["--issue", attempt.issue.as_str(), "--run", attempt.run.as_str()]);
         command.args(["--attempt", &attempt.id.to_string()]);
         command.arg("--failure-file").arg(self.failure_file(attempt));
         command.arg("--").args(&spec.command).envs(&spec.env).env(ATTEMPT, mark(attempt));
         command.envs(self.trace.parent(&attempt.issue).map(|parent| (TRACEPARENT, parent)));
-        Ok(command)
+        command
     }
 
-    fn own_failure(&self, attempt: &Attempt) -> Option<String> {
-        let file = self.failure_file(attempt);
-        let why = fs::read_to_string(&file).ok()?;
-        // The next process of the attempt may be luckier.
-        let _ = fs::remove_file(file);
-        Some(why)
+    /// Whom a kill is for: with the kernel's help all that an agent has started ends with its supervisor.
+    fn reach(&self) -> Reach {
+        let has_kernel = self.has_kernel.get_or_init(|| jail::kernel(&self.scope).is_ok());
+        if *has_kernel { Reach::Process } else { Reach::Group }
     }
+}
 
-    fn keeps_trees(&self) -> bool {
-        *self.has_kernel.get_or_init(|| jail::kernel(&self.scope).is_ok())
+impl Sessions for ExecSessions {
+    fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>, PortError> {
+        let SessionOrder { attempt, profile, .. } = order;
+        let directory = self.scope.state_dir().join("agents").join(file_name(attempt.agent.as_str()));
+        let spec = start::spec(&Order {
+            profile,
+            prompt: order.prompt,
+            session: order.conversation,
+            mala: &self.mala.to_string_lossy(),
+            root: self.scope.root(),
+            folder: &directory,
+            budget: order.budget,
+            is_root: Uid::effective().is_root(),
+        })?;
+        write_files(&spec, &directory)?;
+        let process = ProcessSpec {
+            issue: attempt.issue.clone(),
+            kind: profile.kind,
+            command: self.command(attempt, &spec),
+            stdin: spec.stdin,
+            spent: order.spent,
+            log: order.log.to_owned(),
+            failure_file: self.failure_file(attempt),
+            reach: self.reach(),
+        };
+        Ok(process::start(process, events)?)
     }
 
     /// A supervisor ends with its run, and its keeper ends the tree then. This makes sure that it has happened.
     fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
         let supervisor = Store::open(&self.scope)?.attempt(attempt.id)?.supervisor;
         if let Some(supervisor) = supervisor.filter(|it| ProcessTable.of(it) == Life::Alive) {
-            process::kill(&supervisor);
-            process::wait_for_end(&supervisor);
+            kill(&supervisor);
+            wait_for_end(&supervisor);
         }
         loop {
             let marked = marked(attempt);
@@ -93,8 +118,8 @@ impl Launcher for ExecLauncher {
                 return Ok(());
             }
             // A keeper is never killed: it alone finds what has left the tree's process group, and ends after it.
-            marked.iter().filter(|it| it.name != KEEPER).for_each(|it| process::kill(&it.owner()));
-            marked.iter().for_each(|it| process::wait_for_end(&it.owner()));
+            marked.iter().filter(|it| it.name != KEEPER).for_each(|it| kill(&it.owner()));
+            marked.iter().for_each(|it| wait_for_end(&it.owner()));
         }
     }
 
@@ -126,6 +151,16 @@ impl Launcher for ExecLauncher {
         let cleared = stage.clear();
         proven.and(cleared)
     }
+}
+
+/// Files for the client's eyes only: they may hold what the prompt holds.
+fn write_files(spec: &LaunchSpec, directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    if spec.files.is_empty() {
+        return Ok(());
+    }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    spec.files.iter().try_for_each(|(path, text)| fs::write(path, text))
 }
 
 /// The processes that were started for this attempt by whatever means, as their environment says. The store knows only the

@@ -33,7 +33,7 @@ use mala_store::process::{self, ProcessTable};
 use crate::context::Context;
 use crate::error::CliError;
 use gatekeeper::StoreGate;
-use launcher::ExecLauncher;
+use launcher::ExecSessions;
 use ledger::StoreLedger;
 use report::{Json, Live, Logged, Plain};
 use self_test::Hooked;
@@ -94,7 +94,7 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result
     let mala = env::current_exe()?;
     let gate = StoreGate::new(scope, &settings)?;
     let options = options(scope, &settings, &wish, keeping, &mala)?;
-    let launcher = ExecLauncher {
+    let sessions = ExecSessions {
         scope: scope.clone(),
         mala: mala.clone(),
         require_kernel: settings.enforcement.require_kernel,
@@ -102,7 +102,7 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result
         has_kernel: OnceLock::new(),
         hooked: Hooked::of(profiles::in_use(&options.profiles)),
     };
-    let ports = Ports { ledger, source, launcher: Arc::new(launcher), gate: Arc::new(gate) };
+    let ports = Ports { ledger, source, sessions: Arc::new(sessions), validator: Arc::new(gate) };
     Ok(Engine::new(repo, options, ports))
 }
 
@@ -139,7 +139,6 @@ fn options(
         keeping,
         mala: mala.to_string_lossy().into_owned(),
         logs: state.join("logs"),
-        folders: state.join("agents"),
         poll: POLL,
         grace: GRACE,
     })

@@ -21,7 +21,7 @@ use mala_session::acquire;
 use mala_store::{Outcome, Party, Request, SELF_TEST, Store, process};
 use thiserror::Error;
 
-use super::launcher::ExecLauncher;
+use super::launcher::ExecSessions;
 
 /// How long a hook may take; clients wait no longer.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -68,7 +68,7 @@ impl Hooked {
 
 /// A file that is held, and who tries to write it.
 pub(super) struct Stage<'a> {
-    launcher: &'a ExecLauncher,
+    sessions: &'a ExecSessions,
     holder: AgentId,
     writer: AgentId,
     held: PathBuf,
@@ -77,11 +77,11 @@ pub(super) struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// Takes the file.
-    pub(super) fn set(launcher: &'a ExecLauncher) -> Result<Self, PortError> {
-        let (pid, root) = (std::process::id(), launcher.scope.root());
+    pub(super) fn set(sessions: &'a ExecSessions) -> Result<Self, PortError> {
+        let (pid, root) = (std::process::id(), sessions.scope.root());
         let name = format!(".mala-self-test-{pid}");
         let stage = Self {
-            launcher,
+            sessions,
             holder: AgentId::new(format!("{SELF_TEST}holder-{pid}"))?,
             writer: AgentId::new(format!("{SELF_TEST}{pid}"))?,
             held: root.join(&name),
@@ -100,7 +100,7 @@ impl<'a> Stage<'a> {
             ttl: Duration::from_secs(300),
             reason: Some("a test of enforcement".to_owned()),
         };
-        match acquire(&launcher.scope, &mut Store::open(&launcher.scope)?, &request)? {
+        match acquire(&sessions.scope, &mut Store::open(&sessions.scope)?, &request)? {
             Outcome::Granted(_) => Ok(stage),
             Outcome::Refused(_) => Err("a file that nobody knows could not be locked".into()),
         }
@@ -108,7 +108,7 @@ impl<'a> Stage<'a> {
 
     /// Leaves everything as it was.
     pub(super) fn clear(self) -> Result<(), PortError> {
-        let mut store = Store::open(&self.launcher.scope)?;
+        let mut store = Store::open(&self.sessions.scope)?;
         for agent in [&self.holder, &self.writer] {
             store.leave(agent)?;
         }
@@ -117,7 +117,7 @@ impl<'a> Stage<'a> {
 
     /// The agent that tries. It is nobody's work, and no collector has to hear of it.
     fn attempt(&self) -> Command {
-        let mut command = self.launcher.exec(&self.writer);
+        let mut command = self.sessions.exec(&self.writer);
         command.env("OTEL_SDK_DISABLED", "true");
         command
     }
@@ -138,14 +138,14 @@ impl<'a> Stage<'a> {
     /// Calls the hook that the client would be started with.
     pub(super) fn prove_hook(&self, hooked: &Hooked) -> Result<(), PortError> {
         let Hooked { client, profile, env } = hooked;
-        let folder = self.launcher.scope.state_dir();
-        let mala = self.launcher.mala.to_string_lossy();
-        let added = injection(*client, &mala, self.launcher.scope.root(), &folder);
+        let folder = self.sessions.scope.state_dir();
+        let mala = self.sessions.mala.to_string_lossy();
+        let added = injection(*client, &mala, self.sessions.scope.root(), &folder);
         let command = hook_command(*client, &added).ok_or(Unproven::Missing { client: *client })?;
         let ask = |file: &Path| {
             let mut hook = self.attempt();
             hook.arg("--").args(["sh", "-c", &command]).envs(added.env.clone()).envs(env);
-            answer(*client, hook, self.launcher.scope.root(), file)
+            answer(*client, hook, self.sessions.scope.root(), file)
         };
         let named = format!("`{}`", self.holder);
         let why = match ask(&self.held).map_err(Unproven::Exec)? {
@@ -227,7 +227,7 @@ mod tests {
         let write = "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\"";
         let written = Command::new("sh").args(["-c", write]).arg(&mala).arg(text).status().unwrap();
         assert!(written.success());
-        let launcher = ExecLauncher {
+        let sessions = ExecSessions {
             scope: Scope::discover(&root).unwrap(),
             mala,
             require_kernel: false,
@@ -235,11 +235,11 @@ mod tests {
             has_kernel: OnceLock::new(),
             hooked: Vec::new(),
         };
-        let stage = Stage::set(&launcher).unwrap();
+        let stage = Stage::set(&sessions).unwrap();
         let hooked = Hooked { profile: "p".to_owned(), client: Client::Codex, env: BTreeMap::new() };
         let proven = stage.prove_hook(&hooked).map_err(|error| error.to_string());
         stage.clear().unwrap();
-        assert_eq!(Store::open(&launcher.scope).unwrap().locks().unwrap().len(), 0, "nothing stays locked");
+        assert_eq!(Store::open(&sessions.scope).unwrap().locks().unwrap().len(), 0, "nothing stays locked");
         proven
     }
 

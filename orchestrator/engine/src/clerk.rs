@@ -19,9 +19,8 @@ use mala_issues::{ClaimAnswer as TrackerAnswer, IssueSource};
 
 use crate::State;
 use crate::options::Keeping;
-use crate::ports::{
-    Attempt, ClaimAnswer, ClaimRequest, Gatekeeper, Held, Judgement, Launcher, Ledger, PortError,
-};
+use crate::ports::{Attempt, ClaimAnswer, ClaimRequest, Held, Judgement, Ledger, PortError, Validator};
+use crate::session::Sessions;
 
 pub(crate) use ending::{AttemptEnd, Cause, EndKind, EndResult};
 
@@ -30,8 +29,8 @@ pub(crate) use ending::{AttemptEnd, Cause, EndKind, EndResult};
 pub(crate) struct Clerk {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) source: Arc<dyn IssueSource>,
-    pub(crate) launcher: Arc<dyn Launcher>,
-    pub(crate) gate: Arc<dyn Gatekeeper>,
+    pub(crate) sessions: Arc<dyn Sessions>,
+    pub(crate) validator: Arc<dyn Validator>,
     pub(crate) repo: Repo,
     /// The process that does it.
     pub(crate) owner: Owner,
@@ -215,7 +214,7 @@ impl Clerk {
         attempt: &Attempt,
         message: Option<&str>,
     ) -> Result<(Judgement, Fingerprint), PortError> {
-        let judgement = self.gate.judge(attempt, message)?;
+        let judgement = self.validator.judge(attempt, message)?;
         let files = if judgement.accepted {
             BTreeMap::new()
         } else {

@@ -19,15 +19,16 @@ use crate::dispatch::Dispatcher;
 use crate::error::EngineError;
 use crate::event::{Event, Reporter};
 use crate::options::Options;
-use crate::ports::{Gatekeeper, Launcher, Ledger, PortError};
+use crate::ports::{Ledger, PortError, Validator};
+use crate::session::Sessions;
 use crate::summary::Summary;
 
 /// The rest of mala, as the engine sees it.
 pub struct Ports {
     pub ledger: Arc<dyn Ledger>,
     pub source: Arc<dyn IssueSource>,
-    pub launcher: Arc<dyn Launcher>,
-    pub gate: Arc<dyn Gatekeeper>,
+    pub sessions: Arc<dyn Sessions>,
+    pub validator: Arc<dyn Validator>,
 }
 
 /// Works issues off.
@@ -50,11 +51,12 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     pub fn new(repo: Repo, options: Options, ports: Ports) -> Self {
-        let Ports { ledger, source, launcher, gate } = ports;
+        let Ports { ledger, source, sessions, validator } = ports;
         let (keeping, attempts) = (options.keeping, options.attempts);
         let owner = options.owner.clone();
         let (resumes, mark) = (options.resume, options.mark.clone());
-        let clerk = Clerk { ledger, source, launcher, gate, repo, owner, keeping, mark, attempts, resumes };
+        let clerk =
+            Clerk { ledger, source, sessions, validator, repo, owner, keeping, mark, attempts, resumes };
         Self { clerk, options: Arc::new(options) }
     }
 
@@ -73,7 +75,7 @@ impl Engine {
         if left.is_empty() {
             check_checkout(&clerk)?;
         }
-        clerk.launcher.self_test().map_err(EngineError::SelfTest)?;
+        clerk.sessions.self_test().map_err(EngineError::SelfTest)?;
         let run = clerk.ledger.begin_run(&describe(&options))?;
         let recovered = clerk.recover(&run).map_err(port("make good what an earlier run left"))?;
         let now = Timestamp::now();
@@ -94,7 +96,7 @@ impl Engine {
         let (mut summary, mut reporter, is_left_open) = runtime.block_on(dispatcher.run())?;
         // Whoever still waits for a blocking call does not keep the run from ending.
         runtime.shutdown_background();
-        clerk.launcher.sweep();
+        clerk.sessions.sweep();
         summary.add_recovered(recovered);
         if is_for_all {
             // What waits for a person is worth a word, and not worth a failure.

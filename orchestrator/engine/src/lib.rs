@@ -32,7 +32,7 @@ mod prompt;
 mod question;
 pub mod queue;
 pub mod range;
-mod session;
+pub mod session;
 mod summary;
 
 pub use engine::{Engine, Ports};

@@ -49,8 +49,6 @@ pub struct Options {
     pub mala: String,
     /// Where each agent's output is kept, below a folder for the run.
     pub logs: PathBuf,
-    /// Where each agent gets a folder of its own, for files that its client reads.
-    pub folders: PathBuf,
     /// How often the tracker is asked while there is nothing to do.
     pub poll: Duration,
     /// How long an agent that was asked to end may take.

@@ -6,10 +6,8 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::PipeReader;
-use std::process::Command;
 use std::time::Duration;
 
-use mala_agents::start::LaunchSpec;
 use mala_core::{AgentId, IssueId, Key, Oid, Owner, RunId, Timestamp, Want};
 pub use mala_core::{Attempt, Interruption};
 use serde::Serialize;
@@ -202,31 +200,9 @@ pub trait Ledger: Send + Sync {
     fn contention(&self, since: Timestamp) -> Result<Contention, PortError>;
 }
 
-/// Starts agents so that they can only change what is theirs.
-pub trait Launcher: Send + Sync {
-    /// The command that runs `spec` for this attempt, under enforcement. It ends when this process does.
-    fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Result<Command, PortError>;
-
-    /// What kept the command of this attempt from running the agent, if something did. It is told once.
-    fn own_failure(&self, attempt: &Attempt) -> Option<String>;
-
-    /// True if all that an agent has started ends with the command, however that ends. Else it is at least in one process
-    /// group.
-    fn keeps_trees(&self) -> bool;
-
-    /// Kills whatever still runs for an attempt, and waits until it has ended. For one whose run is gone, or whose command
-    /// was killed: then its tree may take a moment longer.
-    fn reap(&self, attempt: &Attempt) -> Result<(), PortError>;
-
-    /// Removes files that killed processes of agents have left behind.
-    fn sweep(&self);
-
-    /// Proves that what protects agents from each other works. A failure keeps a run from beginning.
-    fn self_test(&self) -> Result<(), PortError>;
-}
-
-/// Judges what an attempt has come to.
-pub trait Gatekeeper: Send + Sync {
+/// The seam to what decides whether an attempt is done.
+pub trait Validator: Send + Sync {
+    /// Judges what an attempt has come to.
     fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement, PortError>;
 }
 

@@ -56,7 +56,7 @@ impl Clerk {
         let mut left = Leftovers::default();
         for tried in 1..=SALVAGE_TRIES {
             // The agent's git may have been killed with it, and what that left would be in the way of ours.
-            self.launcher.sweep();
+            self.sessions.sweep();
             left.trouble = self.try_salvage(attempt, reason, &mut left).err();
             if left.trouble.is_none() {
                 break;

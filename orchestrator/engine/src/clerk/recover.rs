@@ -26,7 +26,7 @@ impl Clerk {
             }));
         }
         // Once more: what was reaped just now may have left something, too.
-        self.launcher.sweep();
+        self.sessions.sweep();
         salvage::Staged::forget_others(self.repo.scope(), &agents);
         salvage::Before::forget_others(&self.repo, &keep)?;
         Ok(recovered)
@@ -34,7 +34,7 @@ impl Clerk {
 
     fn recover_one(&self, attempt: &Attempt) -> Result<Recovered, PortError> {
         let state = attempt.state;
-        self.launcher.reap(attempt)?;
+        self.sessions.reap(attempt)?;
         if state == State::Claimed && attempt.saved_ref.is_none() && !self.has_left_work(attempt)? {
             self.put_back(attempt, "its run ended before the agent began")?;
             return Ok(Recovered::new(attempt, "put back".to_owned()));
@@ -42,7 +42,7 @@ impl Clerk {
         // The gate may fail here for reasons of its own; what is certain is that the work must not be lost.
         let judgement = match state {
             State::Claimed => Judgement::default(),
-            _ => self.gate.judge(attempt, None).unwrap_or_default(),
+            _ => self.validator.judge(attempt, None).unwrap_or_default(),
         };
         let is_accepted = judgement.accepted;
         let from = if is_accepted { self.bring_to_gate(attempt, state)? } else { state };

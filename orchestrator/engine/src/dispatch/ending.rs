@@ -50,7 +50,7 @@ impl Dispatcher {
         let (clerk, end, is_torn) = (self.clerk.clone(), end.clone(), job.last_turn.is_torn);
         let work = move || {
             if is_torn {
-                clerk.launcher.reap(&end.attempt)?;
+                clerk.sessions.reap(&end.attempt)?;
             }
             clerk.end(&end)
         };

@@ -74,7 +74,7 @@ pub(super) enum Phase {
 /// A process, and what it was asked to end for.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub(super) session: Session,
+    pub(super) session: Box<dyn Session>,
     pub(super) cut: Option<Cut>,
 }
 
@@ -192,9 +192,9 @@ impl Job {
         self.profile.kind.has_sessions() && self.session_id.is_some()
     }
 
-    pub(super) fn session(&self) -> Option<&Session> {
+    pub(super) fn session(&self) -> Option<&dyn Session> {
         match &self.phase {
-            Phase::Running(running) => Some(&running.session),
+            Phase::Running(running) => Some(&*running.session),
             _ => None,
         }
     }

@@ -43,7 +43,7 @@ impl Dispatcher {
             id,
             move || {
                 if is_torn {
-                    clerk.launcher.reap(&attempt)?;
+                    clerk.sessions.reap(&attempt)?;
                 }
                 clerk.judge(&attempt, message.as_deref()).map(Box::new)
             },

@@ -1,12 +1,6 @@
 //! Starting agents' processes.
 
-use std::fs;
-use std::io;
-use std::path::Path;
-
-use mala_agents::start::{self, LaunchSpec, Order};
-use mala_core::{IssueId, Key, Timestamp};
-use nix::unistd::Uid;
+use mala_core::{IssueId, Timestamp};
 
 use super::job::{Job, Phase, Running};
 use super::{Dispatcher, causes};
@@ -15,7 +9,7 @@ use crate::clerk::{Cause, ClaimedIssue, Continuation};
 use crate::event::Event;
 use crate::ports::{Detail, PortError};
 use crate::prompt::{self, Tests};
-use crate::session::{self, Reach, Session, Start};
+use crate::session::{Session, SessionOrder, file_name};
 use crate::{State, Step};
 
 /// What the next process of a job is for.
@@ -74,7 +68,7 @@ impl Dispatcher {
                 return self.hand_over(id, reason, Cause::Failed);
             }
         };
-        let (agent, resumed, pid) = (job.attempt.agent.clone(), job.session_id.clone(), session.pid);
+        let (agent, resumed, pid) = (job.attempt.agent.clone(), job.session_id.clone(), session.pid());
         if let Some(job) = self.jobs.get_mut(id) {
             job.phase = Phase::Running(Running { session, cut: None });
             job.last_turn.failure = None;
@@ -83,34 +77,17 @@ impl Dispatcher {
         self.tell(&Event::Started { issue: id.clone(), agent, pid, session: resumed });
     }
 
-    fn start(&self, job: &Job, purpose: &Purpose) -> Result<Session, PortError> {
-        let folder = self.options.folders.join(file_name(job.attempt.agent.as_str()));
-        let prompt = self.prompt(job, purpose);
-        let spec = start::spec(&Order {
+    fn start(&self, job: &Job, purpose: &Purpose) -> Result<Box<dyn Session>, PortError> {
+        let order = SessionOrder {
+            attempt: &job.attempt,
             profile: &job.profile,
-            prompt: &prompt,
-            session: job.session_id.as_deref().filter(|_| job.profile.kind.has_sessions()),
-            mala: &self.options.mala,
-            root: self.clerk.repo.root(),
-            folder: &folder,
-            budget: job.limits.cost.map(|cost| (cost - job.meter.usage().cost.unwrap_or(0.0)).max(0.01)),
-            is_root: Uid::effective().is_root(),
-        })?;
-        write_files(&spec, &folder)?;
-        if let Some(logs) = job.log.parent() {
-            fs::create_dir_all(logs)?;
-        }
-        let command = self.clerk.launcher.command(&job.attempt, &spec)?;
-        let start = Start {
-            issue: job.issue.id.clone(),
-            kind: job.profile.kind,
-            command,
-            stdin: spec.stdin,
+            prompt: &self.prompt(job, purpose),
+            conversation: job.session_id.as_deref().filter(|_| job.profile.kind.has_sessions()),
             spent: job.session_id.as_ref().map(|_| job.meter.usage()).unwrap_or_default(),
-            log: job.log.clone(),
-            reach: if self.clerk.launcher.keeps_trees() { Reach::Process } else { Reach::Group },
+            budget: job.limits.cost.map(|cost| (cost - job.meter.usage().cost.unwrap_or(0.0)).max(0.01)),
+            log: &job.log,
         };
-        Ok(session::start(start, self.session_events.clone())?)
+        self.clerk.sessions.start(&order, self.session_events.clone())
     }
 
     /// What the process is told. Without a conversation to go on with, everything is said again.
@@ -130,45 +107,5 @@ impl Dispatcher {
                 rest.map_or(task.clone(), |rest| format!("{task}\n---\n\n{rest}"))
             }
         }
-    }
-}
-
-/// Files for the client's eyes only: they may hold what the prompt holds.
-fn write_files(spec: &LaunchSpec, folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    if spec.files.is_empty() {
-        return Ok(());
-    }
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    spec.files.iter().try_for_each(|(path, text)| fs::write(path, text))
-}
-
-/// An agent's name as the name of a file. Names that would look the same get something of their own at the end.
-fn file_name(agent: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
-    let name: String = agent.chars().map(plain).collect();
-    let name = name.trim_start_matches('.');
-    if name == agent {
-        return name.to_owned();
-    }
-    format!("{name}-{}", Key::from_stored(agent.as_bytes().to_vec()).short_id())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::file_name;
-
-    #[test]
-    fn agents_of_different_names_have_files_of_different_names() {
-        assert_eq!(file_name("script-bd-1.2_x-1"), "script-bd-1.2_x-1");
-        let agents =
-            ["x-a:b-1", "x-a~b-1", "x-a/b-1", "x-a_b-1", ".x-a_b-1", "..x-a_b-1", "x-\u{fc}-1", "x-_-1"];
-        let files: BTreeSet<String> = agents.map(file_name).into();
-        assert_eq!(files.len(), agents.len(), "{files:?}");
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        assert!(files.iter().all(|file| file.chars().all(is_plain) && !file.starts_with('.')), "{files:?}");
-        assert!(file_name(&":".repeat(200)).len() < 250, "there is room for `.log`");
     }
 }

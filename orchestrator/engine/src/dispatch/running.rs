@@ -15,7 +15,7 @@ use crate::State;
 use crate::event::Event;
 use crate::limits::{Limit, Reached};
 use crate::ports::{Attempt, Detail};
-use crate::session::{ProcessEnd, Stop};
+use crate::session::{SessionEnd, Stop};
 
 /// Backoff where the client does not say how long: the first, doubled each time, and the longest.
 const FIRST_BACKOFF: Duration = Duration::from_secs(30);
@@ -71,7 +71,7 @@ impl Dispatcher {
     }
 
     /// The process has ended: back off, wait, go on, or ask the gate.
-    pub(super) async fn on_process_end(&mut self, id: &IssueId, end: ProcessEnd) {
+    pub(super) async fn on_process_end(&mut self, id: &IssueId, end: SessionEnd) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Phase::Running(running) = mem::replace(&mut job.phase, Phase::Starting) else { return };
         job.meter.set_usage(end.report.usage);
@@ -79,8 +79,8 @@ impl Dispatcher {
         if let Some(session) = &end.report.session {
             job.session_id = Some(session.clone());
         }
-        if let Some(why) = self.clerk.launcher.own_failure(&job.attempt) {
-            return self.stop_starting(id, &why);
+        if let Some(why) = &end.launch_failure {
+            return self.stop_starting(id, why);
         }
         job.last_turn = turn(&end);
         let is_put_off = end.report.terminal.as_ref().is_some_and(Terminal::is_put_off);
@@ -181,23 +181,14 @@ impl Dispatcher {
     fn cut(&mut self, id: &IssueId, cut: Cut) {
         let Some(Phase::Running(running)) = self.jobs.get_mut(id).map(|job| &mut job.phase) else { return };
         if !matches!(running.cut, Some(Cut::LastCall(_))) {
-            running.session.stop(Stop::Ask(self.options.grace));
+            running.session.end(Stop::Ask(self.options.grace));
             running.cut = Some(cut);
         }
     }
 }
 
-fn turn(end: &ProcessEnd) -> Turn {
+fn turn(end: &SessionEnd) -> Turn {
     let text = |text: &String| Some(text.clone()).filter(|text| !text.trim().is_empty());
     let message = end.report.message.as_ref().and_then(text).or_else(|| text(&end.stderr));
-    Turn { is_torn: end.is_torn(), failure: failure(end), message }
-}
-
-/// How a process failed, if it did.
-fn failure(end: &ProcessEnd) -> Option<String> {
-    if !end.is_success() {
-        return Some(end.how());
-    }
-    let terminal = end.report.terminal.as_ref().filter(|terminal| terminal.is_error)?;
-    Some(format!("the agent ended with `{}`", terminal.reason))
+    Turn { is_torn: end.is_torn(), failure: end.failure(), message }
 }

@@ -122,6 +122,6 @@ impl Dispatcher {
     }
 
     fn stop_sessions(&self, how: Stop) {
-        self.jobs.values().filter_map(Job::session).for_each(|session| session.stop(how));
+        self.jobs.values().filter_map(Job::session).for_each(|session| session.end(how));
     }
 }

@@ -3,7 +3,7 @@ use super::*;
 struct World {
     dir: tempfile::TempDir,
     events: mpsc::Receiver<(IssueId, SessionEvent)>,
-    session: Session,
+    session: Box<dyn Session>,
 }
 
 fn start_script(script: &str, stdin: Option<&str>) -> World {
@@ -15,7 +15,7 @@ fn start_client(kind: Kind, script: &str, stdin: Option<&str>) -> World {
     let (sender, events) = mpsc::channel(16);
     let mut command = std::process::Command::new("sh");
     command.arg("-c").arg(script);
-    let what = Start {
+    let spec = ProcessSpec {
         reach: Reach::Group,
         issue: IssueId::new("x").unwrap(),
         kind,
@@ -23,14 +23,15 @@ fn start_client(kind: Kind, script: &str, stdin: Option<&str>) -> World {
         stdin: stdin.map(str::to_owned),
         spent: Usage::default(),
         log: dir.path().join("x.log"),
+        failure_file: dir.path().join("failure"),
     };
-    let session = start(what, sender).unwrap();
+    let session = start(spec, sender).unwrap();
     World { dir, events, session }
 }
 
 impl World {
     /// Everything it tells until it ends.
-    async fn end(&mut self) -> (usize, ProcessEnd) {
+    async fn end(&mut self) -> (usize, SessionEnd) {
         let mut told = 0;
         loop {
             let event = timeout(Duration::from_secs(30), self.events.recv()).await.expect("it ends");
@@ -74,20 +75,20 @@ async fn what_an_agent_does_is_told_though_other_lines_surround_it() {
 async fn a_prompt_that_nobody_reads_harms_nobody() {
     let prompt = "x".repeat(1 << 20);
     let mut world = start_script("exit 0", Some(&prompt));
-    assert!(world.end().await.1.is_success());
+    assert!(world.end().await.1.failure().is_none());
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_session_ends_when_it_is_asked_to_and_is_killed_when_it_does_not() {
     let mut world = start_script("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done", None);
     world.events.recv().await.unwrap();
-    world.session.stop(Stop::Ask(Duration::from_secs(20)));
+    world.session.end(Stop::Ask(Duration::from_secs(20)));
     let (_, ended) = world.end().await;
-    assert!(ended.is_success() && ended.report.message.unwrap().ends_with("bye"));
+    assert!(ended.failure().is_none() && ended.report.message.unwrap().ends_with("bye"));
 
     let mut world = start_script("trap '' TERM; echo up; while :; do sleep 0.01; done", None);
     world.events.recv().await.unwrap();
-    world.session.stop(Stop::Ask(Duration::from_millis(50)));
+    world.session.end(Stop::Ask(Duration::from_millis(50)));
     assert_eq!(world.end().await.1.how(), "the agent was killed by signal 9");
 }
 
@@ -121,14 +122,14 @@ async fn a_line_without_end_does_not_fill_the_memory() {
     let mut world = start_script("head -c 20000000 /dev/zero | tr '\\0' x; echo; echo end", None);
     let (_, ended) = world.end().await;
     assert!(ended.report.message.unwrap().ends_with("\nend"));
-    assert_eq!(world.log("x.log").len(), LONGEST_LINE + 1 + 4);
+    assert_eq!(world.log("x.log").len(), MAX_LINE_BYTES + 1 + 4);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_program_that_is_missing_is_an_error_at_once() {
     let (sender, _events) = mpsc::channel(1);
     let dir = tempfile::tempdir().unwrap();
-    let what = Start {
+    let spec = ProcessSpec {
         reach: Reach::Group,
         issue: IssueId::new("x").unwrap(),
         kind: Kind::Command,
@@ -136,6 +137,7 @@ async fn a_program_that_is_missing_is_an_error_at_once() {
         stdin: None,
         spent: Usage::default(),
         log: dir.path().join("log"),
+        failure_file: dir.path().join("failure"),
     };
-    assert_eq!(start(what, sender).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert_eq!(start(spec, sender).unwrap_err().kind(), io::ErrorKind::NotFound);
 }
