@@ -30,7 +30,21 @@ const ARROWS: &[(&str, &[&str])] = &[
             "mala-store",
         ],
     ),
-    ("mala-engine", &["mala-agents", "mala-config", "mala-core", "mala-gate", "mala-git", "mala-issues"]),
+    (
+        "mala-engine",
+        &[
+            "mala-agents",
+            "mala-config",
+            "mala-core",
+            "mala-gate",
+            "mala-git",
+            "mala-issues",
+            "mala-logs",
+            "mala-sandbox",
+            "mala-session",
+            "mala-store",
+        ],
+    ),
     ("mala", &["*"]),
     ("mala-tests", &["*"]),
 ];

@@ -7,6 +7,7 @@ use mala_config::Settings;
 use mala_core::ports::Liveness as _;
 use mala_core::shell::word;
 use mala_core::{Ask, Attempt, AttemptState, IssueId, Life, Lock, Run, RunId, Scope, Timestamp};
+use mala_engine::health;
 use mala_store::process::ProcessTable;
 use mala_store::{Agent, AskFilter, Extent, Health, Leftovers, Standing, Status, Store};
 use serde::Serialize;
@@ -16,7 +17,6 @@ use crate::commands::lock::asks::write_ask_table;
 use crate::context::Context;
 use crate::error::{CliError, Code};
 use crate::json::{self, PathJson};
-use crate::run::health;
 use crate::ui::{BOLD, DIM, YELLOW, plain, span, table};
 
 /// Show agents, locks, waiters and leftovers

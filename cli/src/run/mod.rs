@@ -1,43 +1,33 @@
 //! A run: the engine with everything it needs plugged in.
 
-mod gatekeeper;
-pub(crate) mod health;
-pub(crate) mod launcher;
-pub(crate) mod ledger;
-mod parking;
-mod profiles;
-mod prompts;
 mod pulse;
 pub(crate) mod report;
-mod self_test;
-pub(crate) mod source;
-mod trace;
-mod waits;
 
 use std::env;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mala_config::{Settings, user_file};
 use mala_core::ports::Liveness;
 use mala_core::{IssueId, Life, Scope};
-use mala_engine::{Engine, EngineError, Keeping, Options, Plan, Ports, Reporter, Summary};
+use mala_engine::session::exec::ExecSessions;
+use mala_engine::validator::GateValidator;
+use mala_engine::{
+    Engine, EngineError, EngineParts, Keeping, Options, Plan, Profiles, Prompts, Reporter, Summary, Trace,
+    source, unfinished_run,
+};
 use mala_git::{Repo, Unfit};
 use mala_issues::IssueError;
 use mala_session::background::{Background, Task, Warn};
 #[cfg(target_os = "linux")]
 use mala_session::jail;
+use mala_store::Store;
 use mala_store::process::{self, ProcessTable};
 
 use crate::context::Context;
 use crate::error::CliError;
-use gatekeeper::StoreGate;
-use launcher::ExecSessions;
-use ledger::StoreLedger;
 use report::{Json, Live, Logged, Plain};
-use self_test::Hooked;
-use trace::Trace;
 
 /// How often a tracker is asked for new issues.
 const POLL: Duration = Duration::from_secs(2);
@@ -82,28 +72,20 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result
     jail::freeze_git()?;
     let settings = context.settings(scope, Vec::new())?;
     let (source, keeping) = source::choose(scope, &settings)?;
-    let ledger = Arc::new(StoreLedger::open(scope, &settings, keeping)?);
+    let mut store = Store::open(scope)?;
     let mut wish = wish.clone();
     if wish.resume {
-        wish.take_up(ledger.last_wish()?)?;
+        wish.take_up(unfinished_run(&mut store)?)?;
     }
     let repo = Repo::new(scope.clone());
     // What killed commits and tests left would be in everybody's way.
     mala_git::commit::sweep(&repo, &ProcessTable)?;
     mala_git::snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     let mala = env::current_exe()?;
-    let gate = StoreGate::new(scope, &settings)?;
+    let validator = Arc::new(GateValidator::new(scope, &settings)?);
     let options = options(scope, &settings, &wish, keeping, &mala)?;
-    let sessions = ExecSessions {
-        scope: scope.clone(),
-        mala: mala.clone(),
-        require_kernel: settings.enforcement.require_kernel,
-        trace,
-        has_kernel: OnceLock::new(),
-        hooked: Hooked::of(profiles::in_use(&options.profiles)),
-    };
-    let ports = Ports { ledger, source, sessions: Arc::new(sessions), validator: Arc::new(gate) };
-    Ok(Engine::new(repo, options, ports))
+    let sessions = Arc::new(ExecSessions::new(scope, &settings, &options.profiles, mala, trace));
+    Ok(Engine::new(EngineParts { repo, store, source, sessions, validator }, options))
 }
 
 fn options(
@@ -132,11 +114,13 @@ fn options(
         mitigate: run.mitigate,
         gate_attempts: number(run.gate_attempts),
         budget: Some(run.budget).filter(|budget| *budget > 0.0),
-        profiles: profiles::profiles(settings, wish.profile.clone())?,
+        profiles: Profiles::load(settings, wish.profile.clone())?,
         mark: settings.gate.issue_pattern.parse().map_err(CliError::usage)?,
         required: settings.required().iter().map(ToString::to_string).collect(),
-        prompts: prompts::load(scope, user.as_deref())?,
+        prompts: Prompts::load(scope, user.as_deref())?,
         keeping,
+        lock: settings.lock,
+        health: settings.health,
         mala: mala.to_string_lossy().into_owned(),
         logs: state.join("logs"),
         poll: POLL,
@@ -178,39 +162,54 @@ impl Wish {
 
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
-        use mala_engine::ports::BeginError;
-        match &error {
-            EngineError::Begin(BeginError::Busy { owner, .. }) if ProcessTable.of(owner) == Life::Unknown => {
-                Self::refused(error).hint(
-                    "whether it still runs cannot be told from here; if it does not: mala clean --force",
+        let hint = match &error {
+            EngineError::Busy { owner, .. } if ProcessTable.of(owner) == Life::Unknown => {
+                "whether it still runs cannot be told from here; if it does not: mala clean --force"
+                    .to_owned()
+            }
+            EngineError::Busy { .. } => {
+                "watch it: mala status --watch; or work in another worktree".to_owned()
+            }
+            EngineError::Unfit(Unfit { hint, .. }) => (*hint).to_owned(),
+            EngineError::SelfTest(_) => "see what protects you: mala doctor".to_owned(),
+            EngineError::NoProfile { .. } => {
+                "give one of these, or describe it in `mala.toml`, below [agents.NAME]".to_owned()
+            }
+            EngineError::NoKind { name } => {
+                format!("add to mala.toml, below [agents.{name}]: kind = \"command\"")
+            }
+            EngineError::NoCommand { name } => {
+                format!(
+                    "add to mala.toml, below [agents.{name}]: command = [\"my-agent\", \"--some-option\"]"
                 )
             }
-            EngineError::Begin(BeginError::Busy { .. }) => {
-                Self::refused(error).hint("watch it: mala status --watch; or work in another worktree")
-            }
-            EngineError::Unfit(Unfit { hint, .. }) => {
-                let hint = *hint;
-                Self::refused(error).hint(hint)
-            }
-            EngineError::SelfTest(_) => Self::refused(error).hint("see what protects you: mala doctor"),
-            EngineError::NoProfile { .. } => Self::usage(error)
-                .hint("give one of these, or describe it in `mala.toml`, below [agents.NAME]"),
             EngineError::Epic { .. }
             | EngineError::Closed { .. }
             | EngineError::Source(IssueError::NotFound { .. }) => {
-                Self::usage(error).hint("see which there are: mala issue list")
+                "see which there are: mala issue list".to_owned()
             }
             EngineError::MissingProgram { .. } => {
-                Self::usage(error).hint("or choose another profile: mala run --profile NAME")
+                "or choose another profile: mala run --profile NAME".to_owned()
             }
-            EngineError::Source(_) => Self::usage(error).hint("see what was found: mala doctor"),
-            EngineError::Begin(BeginError::Port(_))
-            | EngineError::Before(_)
-            | EngineError::Checkout(_)
-            | EngineError::Port { .. }
-            | EngineError::Runtime(_) => {
-                Self::failed(error).hint("the next `mala run` makes good what is left")
+            EngineError::Source(_) => "see what was found: mala doctor".to_owned(),
+            _ => "the next `mala run` makes good what is left".to_owned(),
+        };
+        match &error {
+            EngineError::Busy { .. } | EngineError::Unfit(_) | EngineError::SelfTest(_) => {
+                Self::refused(error).hint(hint)
             }
+            EngineError::BadPrompt { .. }
+            | EngineError::UnreadablePrompt { .. }
+            | EngineError::NoTracker(_)
+            | EngineError::Tracker(_) => Self::usage(error),
+            EngineError::NoProfile { .. }
+            | EngineError::NoKind { .. }
+            | EngineError::NoCommand { .. }
+            | EngineError::Epic { .. }
+            | EngineError::Closed { .. }
+            | EngineError::MissingProgram { .. }
+            | EngineError::Source(_) => Self::usage(error).hint(hint),
+            _ => Self::failed(error).hint(hint),
         }
     }
 }

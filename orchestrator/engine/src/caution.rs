@@ -3,27 +3,27 @@
 use mala_gate::hooks;
 use mala_git::{Entry, Kind, State, salvage};
 
-use crate::clerk::Clerk;
-use crate::ports::PortError;
+use crate::blocking::BlockingOps;
+use crate::error::Result;
 
 /// Files of a kind that are named at most.
-const NAMED: usize = 5;
+const MAX_NAMED_FILES: usize = 5;
 
 /// What is worth a warning, in words. What cannot be looked at now is worth none: whoever needs it says so.
-pub(crate) fn cautions(clerk: &Clerk) -> Vec<String> {
-    unheld_files(clerk).into_iter().chain(unreadable(clerk)).chain(missing_hooks(clerk)).collect()
+pub(crate) fn cautions(ops: &BlockingOps) -> Vec<String> {
+    unheld_files(ops).into_iter().chain(unreadable(ops)).chain(missing_hooks(ops)).collect()
 }
 
-fn unreadable(clerk: &Clerk) -> Option<String> {
-    let left_out = salvage::unreadable(&clerk.repo, &salvage::dirty(&clerk.repo).ok()?);
+fn unreadable(ops: &BlockingOps) -> Option<String> {
+    let left_out = salvage::unreadable(&ops.repo, &salvage::dirty(&ops.repo).ok()?);
     let named = named(left_out.iter().map(ToString::to_string).collect());
     (!left_out.is_empty())
         .then(|| format!("cannot be read, so it is not put back if an agent changes it: {named}"))
 }
 
-fn unheld_files(clerk: &Clerk) -> Option<String> {
+fn unheld_files(ops: &BlockingOps) -> Option<String> {
     let (untracked, changed): (Vec<Entry>, Vec<Entry>) =
-        unheld(clerk).ok()?.into_iter().partition(|entry| entry.state == State::Untracked);
+        unheld(ops).ok()?.into_iter().partition(|entry| entry.state == State::Untracked);
     let kinds = [("uncommitted changes", changed), ("untracked files", untracked)];
     let told: Vec<String> = kinds
         .iter()
@@ -45,20 +45,20 @@ fn unheld_files(clerk: &Clerk) -> Option<String> {
 }
 
 /// Files with changes, and new ones, that are in nobody's hands.
-fn unheld(clerk: &Clerk) -> Result<Vec<Entry>, PortError> {
-    let entries = clerk.repo.status()?.entries.into_iter();
+fn unheld(ops: &BlockingOps) -> Result<Vec<Entry>> {
+    let entries = ops.repo.status()?.entries.into_iter();
     let changed = entries.filter(|entry| entry.kind == Kind::File && entry.state != State::Unwatched);
     let mut unheld = Vec::new();
     for entry in changed {
-        if clerk.ledger.holders(&clerk.wants([&entry.path]))?.is_empty() {
+        if ops.holders(&ops.wants([&entry.path]))?.is_empty() {
             unheld.push(entry);
         }
     }
     Ok(unheld)
 }
 
-pub(crate) fn missing_hooks(clerk: &Clerk) -> Option<String> {
-    let is_missing = hooks::installed(&clerk.repo).ok()?.iter().any(|(_, is_there)| !is_there);
+pub(crate) fn missing_hooks(ops: &BlockingOps) -> Option<String> {
+    let is_missing = hooks::installed(&ops.repo).ok()?.iter().any(|(_, is_there)| !is_there);
     is_missing.then(|| {
         "mala's hooks for git are not installed here: a plain `git commit` of an agent may carry a neighbour's staged files; \
          install them: mala init"
@@ -67,8 +67,8 @@ pub(crate) fn missing_hooks(clerk: &Clerk) -> Option<String> {
 }
 
 fn named(mut files: Vec<String>) -> String {
-    let more = files.len().saturating_sub(NAMED);
-    files.truncate(NAMED);
+    let more = files.len().saturating_sub(MAX_NAMED_FILES);
+    files.truncate(MAX_NAMED_FILES);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{rest}", files.join(", "))
 }

@@ -1,7 +1,7 @@
 //! The one place that owns the order of events and all state of a run.
 //!
 //! Sessions, timers, signals and blocking work send messages; the dispatcher takes them one by one, decides, writes the
-//! step to the ledger, tells the reporter, and only then acts. Nothing else changes a job.
+//! step to the ops, tells the reporter, and only then acts. Nothing else changes a job.
 
 mod asking;
 mod backoff;
@@ -18,18 +18,16 @@ mod stop;
 mod unfinished;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use mala_core::{IssueId, RunId, Timestamp};
+use mala_core::{Attempt, Interruption, IssueId, RunId, Timestamp};
+use mala_store::Progress;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::clerk::Clerk;
-use crate::error::{EngineError, causes};
+use crate::blocking::BlockingOps;
+use crate::error::{EngineError, Result, causes, step};
 use crate::event::{Event, Reporter};
-use crate::options::Options;
-use crate::ports::{Attempt, Detail, Interruption, PortError};
 use crate::queue::Queue;
 use crate::session::SessionEvents;
 use crate::summary::{AttemptSummary, Left, Summary};
@@ -39,19 +37,19 @@ use events::{JobEvent, WorkerEvent};
 use feed::Feed;
 pub(crate) use feed::find;
 use job::Job;
-use stop::{Signals, Stopping};
+pub(crate) use stop::interrupts;
+use stop::{Interrupts, Stopping};
 
 /// How often limits are looked at and a live view is redrawn.
 const TICK: Duration = Duration::from_millis(250);
 /// More make the sessions wait.
 const MAX_QUEUED_SESSION_EVENTS: usize = 1024;
-/// How often a step is written to a ledger that fails, and the pause in between.
+/// How often a step is written to a store that fails, and the pause in between.
 const MAX_JOURNAL_TRIES: u32 = 4;
 const JOURNAL_RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 pub(crate) struct Dispatcher {
-    clerk: Clerk,
-    options: Arc<Options>,
+    ops: BlockingOps,
     reporter: Box<dyn Reporter>,
     run: RunId,
     started_at: Timestamp,
@@ -80,17 +78,16 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(clerk: Clerk, options: Arc<Options>, run: RunId, reporter: Box<dyn Reporter>) -> Self {
+    pub(crate) fn new(ops: BlockingOps, run: RunId, reporter: Box<dyn Reporter>) -> Self {
         // Replaced when the loop begins; until then nobody sends anything.
         let (session_events, worker_events) = (mpsc::channel(1).0, mpsc::unbounded_channel().0);
-        let max_agents = options.max_agents;
+        let max_agents = ops.options.max_agents;
         Self {
-            queue: Queue::new(&options.issues),
-            clerk,
-            options,
+            queue: Queue::new(&ops.options.issues),
             reporter,
             run,
-            started_at: Timestamp::now(),
+            started_at: ops.clock.now(),
+            ops,
             jobs: HashMap::new(),
             claiming: HashSet::new(),
             session_events,
@@ -112,13 +109,15 @@ impl Dispatcher {
 
     /// Works until nothing is left to do. Gives the summary, the reporter, and whether something was left for the next
     /// start to make good.
-    pub(crate) async fn run(mut self) -> Result<(Summary, Box<dyn Reporter>, bool), EngineError> {
+    pub(crate) async fn run(
+        mut self,
+        mut interrupts: Interrupts,
+    ) -> Result<(Summary, Box<dyn Reporter>, bool)> {
         let (sender, mut session_events) = mpsc::channel(MAX_QUEUED_SESSION_EVENTS);
         self.session_events = sender;
         let (sender, mut worker_events) = mpsc::unbounded_channel();
         self.worker_events = sender;
-        let mut signals = Signals::listen().map_err(EngineError::Runtime)?;
-        let deadline = self.options.timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = self.ops.options.timeout.map(|timeout| Instant::now() + timeout);
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.ask_for_issues();
@@ -126,7 +125,7 @@ impl Dispatcher {
         while !self.is_over() {
             tokio::select! {
                 biased;
-                () = signals.next() => self.on_signal(),
+                Some(()) = interrupts.recv() => self.on_interrupt(),
                 () = until(deadline), if self.stopping == Stopping::No => self.on_timeout(),
                 Some(event) = worker_events.recv() => self.on_worker_event(event).await,
                 Some((id, event)) = session_events.recv() => self.on_job_event(&id, JobEvent::Session(event)).await,
@@ -139,7 +138,7 @@ impl Dispatcher {
         self.finish_up().await
     }
 
-    async fn finish_up(mut self) -> Result<(Summary, Box<dyn Reporter>, bool), EngineError> {
+    async fn finish_up(mut self) -> Result<(Summary, Box<dyn Reporter>, bool)> {
         let is_left_open = !self.jobs.is_empty() || !self.claiming.is_empty();
         // Dropping a session kills it; what it left is for the next start.
         let under_way: Vec<_> = self.jobs.drain().map(|(id, job)| (id, job.attempt, job.state)).collect();
@@ -147,9 +146,9 @@ impl Dispatcher {
             return Err(error);
         }
         for (_, attempt, state) in &under_way {
-            let detail = Detail { interruption: Some(Interruption::Stopped), ..Detail::default() };
+            let progress = Progress { interruption: Some(Interruption::Stopped), ..Progress::default() };
             // Without it the attempt counts as killed; its work is safe either way.
-            let _ = self.journal(attempt.clone(), *state, *state, detail).await;
+            let _ = self.journal(attempt.clone(), (*state, *state), progress).await;
         }
         let mut summary = self.summary().await;
         let why = "it was under way; the next start hands it over";
@@ -160,8 +159,8 @@ impl Dispatcher {
     /// Runs blocking work beside the loop. If it panics, that is an error like any other.
     fn background<T: Send + 'static>(
         &self,
-        work: impl FnOnce() -> Result<T, PortError> + Send + 'static,
-        event: impl FnOnce(Result<T, PortError>) -> WorkerEvent + Send + 'static,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+        event: impl FnOnce(Result<T>) -> WorkerEvent + Send + 'static,
     ) {
         let events = self.worker_events.clone();
         tokio::spawn(async move {
@@ -175,8 +174,8 @@ impl Dispatcher {
     fn background_for<T: Send + 'static>(
         &self,
         id: &IssueId,
-        work: impl FnOnce() -> Result<T, PortError> + Send + 'static,
-        event: impl FnOnce(Result<T, PortError>) -> JobEvent + Send + 'static,
+        work: impl FnOnce() -> Result<T> + Send + 'static,
+        event: impl FnOnce(Result<T>) -> JobEvent + Send + 'static,
     ) {
         let id = id.clone();
         self.background(work, |done| WorkerEvent::Job(id, event(done)));
@@ -193,11 +192,11 @@ impl Dispatcher {
             return true;
         }
         let is_idle = self.queue.peek().is_none() && !self.queue.has_resting();
-        is_idle && self.feed.is_up_to_date() && !self.options.watch
+        is_idle && self.feed.is_up_to_date() && !self.ops.options.watch
     }
 
-    /// Writes a step to the ledger and takes it. Nothing may be done on the strength of a step before this returned true.
-    async fn step(&mut self, id: &IssueId, step: Step, detail: Detail) -> bool {
+    /// Writes a step to the journal and takes it. Nothing may be done on the strength of a step before this returned true.
+    async fn take_step(&mut self, id: &IssueId, step: Step, progress: Progress) -> bool {
         let Some(job) = self.jobs.get(id) else { return false };
         let from = job.state;
         let to = match from.after(step) {
@@ -207,7 +206,7 @@ impl Dispatcher {
                 return false;
             }
         };
-        match self.journal(job.attempt.clone(), from, to, detail).await {
+        match self.journal(job.attempt.clone(), (from, to), progress).await {
             Ok(()) => {
                 if let Some(job) = self.jobs.get_mut(id) {
                     job.state = to;
@@ -221,18 +220,12 @@ impl Dispatcher {
         }
     }
 
-    async fn journal(
-        &self,
-        attempt: Attempt,
-        from: State,
-        to: State,
-        detail: Detail,
-    ) -> Result<(), PortError> {
-        let ledger = self.clerk.ledger.clone();
+    async fn journal(&self, attempt: Attempt, (from, to): (State, State), progress: Progress) -> Result<()> {
+        let ops = self.ops.clone();
         let work = move || {
             let mut tries = 1;
             loop {
-                match ledger.advance(&attempt, from, to, &detail) {
+                match ops.advance(&attempt, (from, to), &progress) {
                     Err(_) if tries < MAX_JOURNAL_TRIES => {
                         tries += 1;
                         std::thread::sleep(JOURNAL_RETRY_PAUSE);
@@ -245,13 +238,13 @@ impl Dispatcher {
     }
 
     /// Without its journal a run must not go on: everything ends, and the next start makes it good.
-    fn fail(&mut self, what: &'static str, source: PortError) {
+    fn fail(&mut self, what: &'static str, source: EngineError) {
         self.stopping = Stopping::Now;
-        self.fatal.get_or_insert(EngineError::Port { what, source });
+        self.fatal.get_or_insert(step(what)(source));
     }
 
     fn tell(&mut self, event: &Event) {
-        self.reporter.report(Timestamp::now(), event);
+        self.reporter.report(self.ops.clock.now(), event);
     }
 
     /// Says something once.
@@ -265,12 +258,12 @@ impl Dispatcher {
         self.forget_closed().await;
         self.note_what_is_left();
         let costs: Vec<f64> = self.attempts.iter().filter_map(|attempt| attempt.cost).collect();
-        let (ledger, since) = (self.clerk.ledger.clone(), self.started_at);
-        let contention = tokio::task::spawn_blocking(move || ledger.contention(since)).await;
+        let (ops, since) = (self.ops.clone(), self.started_at);
+        let contention = tokio::task::spawn_blocking(move || ops.contention(since)).await;
         Summary {
             run: self.run.clone(),
             started_at: self.started_at,
-            ended_at: Timestamp::now(),
+            ended_at: self.ops.clock.now(),
             recovered: Vec::new(),
             not_accepted: Vec::new(),
             blocked: Vec::new(),

@@ -2,26 +2,50 @@
 
 use std::io;
 
-use mala_core::IssueId;
+use mala_agents::start::LaunchError;
+use mala_agents::start::prompt::TemplateError;
+use mala_core::attempt::StepError;
+use mala_core::{IssueId, NameError, Owner, RunId, Timestamp};
+use mala_gate::evidence::EvidenceError;
+use mala_gate::{GateError, JudgeError};
 use mala_git::salvage::SalvageError;
-use mala_git::{GitError, Unfit};
-use mala_issues::IssueError;
+use mala_git::{GitError, OwnershipError, Unfit};
+use mala_issues::{ChoiceError, IssueError, LabelError};
+use mala_session::SessionError;
+use mala_store::StoreError;
 use thiserror::Error;
+use tokio::task::JoinError;
 
-use crate::ports::{BeginError, PortError};
+use crate::session::SelfTestError;
+
+pub(crate) type Result<T, E = EngineError> = std::result::Result<T, E>;
 
 #[derive(Debug, Error)]
 pub enum EngineError {
-    #[error(transparent)]
-    Begin(#[from] BeginError),
+    #[error("`mala run` {run} is already at work here ({owner}, since {since})")]
+    Busy { run: RunId, owner: Owner, since: Timestamp },
     #[error("agents would not be kept from each other's files, so none was started")]
-    SelfTest(#[source] PortError),
+    SelfTest(#[source] Box<EngineError>),
+    #[error(transparent)]
+    Unproven(#[from] SelfTestError),
     #[error("cannot get issues")]
     Source(#[from] IssueError),
     #[error("there is no profile `{name}`; known are {known}")]
     NoProfile { name: String, known: String },
+    #[error("the profile `{name}` does not say what it is")]
+    NoKind { name: String },
+    #[error("the profile `{name}` does not say what to start: `command` is missing")]
+    NoCommand { name: String },
     #[error("the profile `{profile}` needs the program `{program}`, which is not in PATH{}", hint(.install.as_deref()))]
     MissingProgram { profile: String, program: String, install: Option<String> },
+    #[error("`{path}`: {why}")]
+    BadPrompt { path: String, why: TemplateError },
+    #[error("cannot read `{path}`: {why}")]
+    UnreadablePrompt { path: String, why: io::Error },
+    #[error(transparent)]
+    NoTracker(#[from] ChoiceError),
+    #[error(transparent)]
+    Tracker(IssueError),
     #[error("`{id}` is an epic: it holds other issues together and is not given to an agent")]
     Epic { id: IssueId },
     #[error("`{id}` is closed: there is nothing left to do for it")]
@@ -31,19 +55,54 @@ pub enum EngineError {
     #[error("cannot look at the checkout")]
     Checkout(#[source] GitError),
     #[error("cannot keep what is uncommitted in the checkout")]
-    Before(#[source] SalvageError),
+    Baseline(#[source] SalvageError),
     #[error("cannot {what}")]
-    Port {
+    Step {
         what: &'static str,
         #[source]
-        source: PortError,
+        source: Box<EngineError>,
     },
     #[error("cannot start the engine")]
     Runtime(#[source] io::Error),
+    #[error("a part of the run has failed")]
+    Worker(#[from] JoinError),
+    #[error("the store was left in the middle of something")]
+    StorePoisoned,
+    #[error(transparent)]
+    Impossible(#[from] StepError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Salvage(#[from] SalvageError),
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+    #[error(transparent)]
+    Label(#[from] LabelError),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
 fn hint(install: Option<&str>) -> String {
     install.map(|install| format!("; get it: {install}")).unwrap_or_default()
+}
+
+/// What could not be done, for an error's source.
+pub(crate) fn step(what: &'static str) -> impl FnOnce(EngineError) -> EngineError {
+    move |source| EngineError::Step { what, source: Box::new(source) }
 }
 
 /// An error with its causes, on one line.

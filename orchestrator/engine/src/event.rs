@@ -3,8 +3,8 @@
 use mala_core::{AgentId, IssueId, RunId, Timestamp};
 use serde::Serialize;
 
-use crate::ports::{FailedCheck, Held};
 use crate::summary::{Recovered, Summary};
+use crate::validator::FailedCheck;
 
 /// One thing that happened. Field names are a contract: they are what `mala run --json` prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -131,6 +131,14 @@ pub enum Event {
     RunEnded {
         summary: Summary,
     },
+}
+
+/// A file that somebody holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Held {
+    pub file: String,
+    pub by: AgentId,
+    pub issue: Option<IssueId>,
 }
 
 /// Where events go. Called in their order, from one thread; must not block for long.

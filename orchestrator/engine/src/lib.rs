@@ -17,29 +17,36 @@
 //!
 //! The store, the sandbox, the gate's rules and the screen are behind [`ports`]; nothing here prints or reads settings.
 
+mod blocking;
 mod caution;
-mod clerk;
 mod dispatch;
 mod engine;
 mod error;
 mod event;
-pub mod limits;
-pub mod note;
+pub mod health;
+mod limits;
+mod note;
 mod options;
 mod plan;
-pub mod ports;
+mod profiles;
 mod prompt;
+mod prompts;
 mod question;
 pub mod queue;
-pub mod range;
+mod range;
 pub mod session;
+pub mod source;
 mod summary;
+mod trace;
+pub mod validator;
 
-pub use engine::{Engine, Ports};
+pub use blocking::unfinished_run;
+pub use engine::{Engine, EngineParts};
 pub use error::EngineError;
-pub use event::{Event, Reporter};
+pub use event::{Event, Held, Reporter};
 pub use limits::Limits;
 pub(crate) use mala_core::{AttemptState as State, Step};
 pub use options::{Keeping, Options, Profiles, Prompts};
 pub use plan::{Collision, Plan, Planned, Recovers};
 pub use summary::{AttemptResult, AttemptSummary, Left, NotAccepted, Recovered, Summary};
+pub use trace::Trace;

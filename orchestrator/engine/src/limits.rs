@@ -17,15 +17,15 @@ pub struct Limits {
 
 /// A limit that was reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reached {
-    pub limit: Limit,
+pub(crate) struct Reached {
+    pub(crate) limit: Limit,
     /// As the end of a sentence.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// Which limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub(crate) enum Limit {
     Idle,
     Total,
     Turns,
@@ -40,7 +40,7 @@ impl Limit {
 
 /// What one attempt has taken so far, over all of its processes.
 #[derive(Debug, Clone)]
-pub struct Meter {
+pub(crate) struct Meter {
     started: Timestamp,
     /// Pauses that the engine itself made.
     paused: Duration,
@@ -51,7 +51,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    pub fn new(now: Timestamp) -> Self {
+    pub(crate) fn new(now: Timestamp) -> Self {
         Self {
             started: now,
             paused: Duration::ZERO,
@@ -62,32 +62,32 @@ impl Meter {
     }
 
     /// The agent did something at this moment.
-    pub fn sign_of_life(&mut self, at: Timestamp) {
+    pub(crate) fn sign_of_life(&mut self, at: Timestamp) {
         self.last_sign = self.last_sign.max(at);
     }
 
-    pub fn last_sign(&self) -> Timestamp {
+    pub(crate) fn last_sign(&self) -> Timestamp {
         self.last_sign
     }
 
     /// What the running process has used.
-    pub fn set_usage(&mut self, usage: Usage) {
+    pub(crate) fn set_usage(&mut self, usage: Usage) {
         self.current = usage;
     }
 
     /// The process has ended; the next one of this attempt counts from zero.
-    pub fn end_process(&mut self) {
+    pub(crate) fn end_process(&mut self) {
         self.before = self.usage();
         self.current = Usage::default();
     }
 
     /// The engine kept the agent from working for this long.
-    pub fn pause(&mut self, span: Duration, now: Timestamp) {
+    pub(crate) fn pause(&mut self, span: Duration, now: Timestamp) {
         self.paused += span;
         self.last_sign = now;
     }
 
-    pub fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         let (before, current) = (&self.before, &self.current);
         Usage {
             input_tokens: before.input_tokens + current.input_tokens,
@@ -101,7 +101,7 @@ impl Meter {
     }
 
     /// The limit that turns or money have reached.
-    pub fn spent(&self, limits: &Limits) -> Option<Reached> {
+    pub(crate) fn spent(&self, limits: &Limits) -> Option<Reached> {
         let usage = self.usage();
         if let Some(limit) = limits.turns.filter(|limit| usage.turns > *limit) {
             return Limit::Turns.reached(format!("it took more than {limit} turns"));
@@ -113,7 +113,7 @@ impl Meter {
 
     /// The limit that time has reached. `waited` tells how much of the time since some moment was spent waiting; it is
     /// asked only when that decides something.
-    pub fn timed_out(
+    pub(crate) fn timed_out(
         &self,
         limits: &Limits,
         now: Timestamp,

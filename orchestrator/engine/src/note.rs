@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
+use mala_core::Attempt;
 use mala_git::RepoPath;
 use mala_git::salvage::{LeftOut, SavedRef};
 
-use crate::ports::{Attempt, FailedCheck};
+use crate::validator::FailedCheck;
 
 /// The longest output of a failing command that goes into a note.
 const LAST_LINES: usize = 30;
@@ -15,34 +16,34 @@ const NAMED_FILES: usize = 50;
 
 /// What is known about a failed attempt.
 #[derive(Debug, Clone)]
-pub struct Handoff<'a> {
-    pub attempt: &'a Attempt,
+pub(crate) struct Handoff<'a> {
+    pub(crate) attempt: &'a Attempt,
     /// Why it ended, as the end of a sentence.
-    pub reason: &'a str,
-    pub failed: &'a [FailedCheck],
-    pub left: &'a Leftovers,
-    pub commits: &'a [String],
-    pub last_message: Option<&'a str>,
-    pub log: Option<&'a str>,
+    pub(crate) reason: &'a str,
+    pub(crate) failed: &'a [FailedCheck],
+    pub(crate) left: &'a Leftovers,
+    pub(crate) commits: &'a [String],
+    pub(crate) last_message: Option<&'a str>,
+    pub(crate) log: Option<&'a str>,
 }
 
 /// What became of the work that an agent had not committed.
 #[derive(Debug, Clone, Default)]
-pub struct Leftovers {
+pub(crate) struct Leftovers {
     /// What the agent had changed.
-    pub files: Vec<RepoPath>,
+    pub(crate) files: Vec<RepoPath>,
     /// More than one if somebody wrote to the files between two tries.
-    pub saved: Vec<SavedRef>,
+    pub(crate) saved: Vec<SavedRef>,
     /// What was staged, as far as it is not in `saved`.
-    pub staged: Vec<SavedRef>,
-    pub trouble: Option<Trouble>,
+    pub(crate) staged: Vec<SavedRef>,
+    pub(crate) trouble: Option<Trouble>,
     /// What cannot be read, and is still in the checkout.
-    pub left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
 /// What has failed, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// The work is still in the checkout.
     NotSaved(String),
     /// It is saved, and some of it is still in the checkout.
@@ -50,7 +51,7 @@ pub enum Trouble {
 }
 
 /// What is said of the files that an agent has left although it is done, if there are any.
-pub fn left_over(left: &Leftovers) -> Option<String> {
+pub(crate) fn left_over(left: &Leftovers) -> Option<String> {
     let mut note = String::new();
     // Writing to a string cannot fail.
     let _ = write_left(&mut note, left);
@@ -58,7 +59,7 @@ pub fn left_over(left: &Leftovers) -> Option<String> {
 }
 
 /// The text of the note.
-pub fn text(handoff: &Handoff<'_>) -> String {
+pub(crate) fn text(handoff: &Handoff<'_>) -> String {
     let mut note = String::new();
     // Writing to a string cannot fail.
     let _ = write(&mut note, handoff);
@@ -127,7 +128,7 @@ fn left_out(files: &[LeftOut]) -> String {
 }
 
 /// One missing thing, as an agent and a person read it.
-pub fn write_check(note: &mut String, check: &FailedCheck) -> std::fmt::Result {
+pub(crate) fn write_check(note: &mut String, check: &FailedCheck) -> std::fmt::Result {
     writeln!(note, "- {}: {}", check.name, check.detail)?;
     if !check.evidence.is_empty() {
         writeln!(note, "  evidence: {}", check.evidence.join(", "))?;

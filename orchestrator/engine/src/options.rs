@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mala_agents::start::Profile;
 use mala_agents::start::prompt::{Template, Which};
+use mala_config::{HealthSettings, LockSettings};
 use mala_core::{Issue, IssueId, Owner};
 use mala_gate::rules::IssuePattern;
 
@@ -45,6 +46,8 @@ pub struct Options {
     pub required: Vec<String>,
     pub prompts: Prompts,
     pub keeping: Keeping,
+    pub lock: LockSettings,
+    pub health: HealthSettings,
     /// The program that agents' hooks call.
     pub mala: String,
     /// Where each agent's output is kept, below a folder for the run.
@@ -58,9 +61,9 @@ pub struct Options {
 /// Who keeps the issues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keeping {
-    /// The ledger itself: what an ending does to an issue is part of its transaction.
-    Ledger,
-    /// Another tracker, which is told before the ledger is.
+    /// The store: what an ending does to an issue is part of its transaction.
+    Store,
+    /// Another tracker, which is told before the store is.
     Tracker,
 }
 

@@ -1,17 +1,20 @@
 //! What a run would do, without doing it.
 
-use mala_core::{AgentId, IssueId, Priority};
+use mala_core::{AgentId, Attempt, IssueId, Priority};
 use serde::Serialize;
 
 use crate::caution::{cautions, missing_hooks};
 use crate::dispatch::find;
 use crate::engine::{Engine, check_checkout, check_issues, check_profiles};
-use crate::error::EngineError;
-use crate::ports::{Attempt, Held, PortError};
+use crate::error::{Result, step};
+use crate::event::Held;
 use crate::queue::{Candidate, Queue, collisions};
 
 /// What would be asked of a tracker at most.
-const MOST: usize = 10_000;
+const MAX_PLANNED_ISSUES: usize = 10_000;
+
+/// What fails, if the store does.
+const LOOK: &str = "look into the journal";
 
 /// The order in which issues would be begun, and what would get in the way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,17 +60,17 @@ pub struct Collision {
 
 impl Engine {
     /// What [`Engine::run`] would do now. Changes nothing.
-    pub fn plan(&self) -> Result<Plan, EngineError> {
-        let (clerk, options) = self.parts();
+    pub fn plan(&self) -> Result<Plan> {
+        let (ops, options) = (&self.ops, &self.ops.options);
         check_profiles(options)?;
-        check_issues(clerk, options)?;
+        check_issues(ops, options)?;
         let recovers = self.recovers()?;
         if recovers.is_empty() {
-            check_checkout(clerk)?;
+            check_checkout(ops)?;
         }
-        let limit = options.max_issues.unwrap_or(MOST);
+        let limit = options.max_issues.unwrap_or(MAX_PLANNED_ISSUES);
         let mut queue = Queue::new(&options.issues);
-        let found = find(clerk, &options.issues, limit)?;
+        let found = find(ops, &options.issues, limit)?;
         queue.refresh(found.candidates);
         let order: Vec<&Candidate> = queue.waiting().take(limit).collect();
         let collisions = collisions(&order).into_iter().map(|(first, second, file)| Collision {
@@ -78,39 +81,34 @@ impl Engine {
         let issues = order.iter().map(|candidate| self.planned(candidate)).collect::<Result<_, _>>()?;
         let mut warnings = found.problems;
         if recovers.is_empty() {
-            warnings.extend(cautions(clerk));
+            warnings.extend(cautions(ops));
         } else {
             // What a killed run left uncommitted is put away before anybody begins, so it is nothing to warn of.
-            warnings.extend(missing_hooks(clerk));
+            warnings.extend(missing_hooks(ops));
         }
-        let blocked =
-            if options.issues.is_empty() { clerk.ledger.blocked().map_err(look)? } else { Vec::new() };
+        let blocked = if options.issues.is_empty() { ops.blocked().map_err(step(LOOK))? } else { Vec::new() };
         Ok(Plan { recovers, issues, collisions: collisions.collect(), blocked, warnings })
     }
 
-    fn recovers(&self) -> Result<Vec<Recovers>, EngineError> {
-        let abandoned = self.parts().0.ledger.abandoned().map_err(look)?;
+    fn recovers(&self) -> Result<Vec<Recovers>> {
+        let abandoned = self.ops.abandoned().map_err(step(LOOK))?;
         let recovers = |Attempt { issue, agent, number, .. }| Recovers { issue, agent, attempt: number };
         Ok(abandoned.into_iter().map(recovers).collect())
     }
 
-    fn planned(&self, candidate: &Candidate) -> Result<Planned, EngineError> {
-        let (clerk, options) = self.parts();
+    fn planned(&self, candidate: &Candidate) -> Result<Planned> {
+        let (ops, options) = (&self.ops, &self.ops.options);
         let issue = &candidate.issue;
-        let (wants, _) = clerk.hints(issue);
+        let (wants, _) = ops.hints(issue);
         Ok(Planned {
             issue: issue.id.clone(),
             title: issue.title.clone(),
             priority: issue.priority,
             profile: options.profiles.choose(issue).map(|(profile, _)| profile.name.clone()),
-            attempts: clerk.ledger.tries(&issue.id).map_err(look)?.ended,
+            attempts: ops.tries(&issue.id).map_err(step(LOOK))?.ended,
             files: issue.files.clone(),
             waits_for: candidate.waits_for.iter().cloned().collect(),
-            held: clerk.ledger.holders(&wants).map_err(look)?,
+            held: ops.holders(&wants).map_err(step(LOOK))?,
         })
     }
-}
-
-fn look(source: PortError) -> EngineError {
-    EngineError::Port { what: "look into the ledger", source }
 }

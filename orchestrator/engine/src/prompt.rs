@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use mala_agents::start::prompt::section;
-use mala_core::{Issue, Note};
+use mala_core::{Attempt, Issue, Note};
 
-use crate::clerk::Continuation;
+use crate::blocking::Continuation;
 use crate::note::write_check;
 use crate::options::Options;
-use crate::ports::{Attempt, Judgement};
+use crate::validator::Judgement;
 
 /// The most that notes may take up; of longer ones, the newest.
 const LONGEST_NOTES: usize = 48 * 1024;

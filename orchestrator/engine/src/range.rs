@@ -15,7 +15,7 @@ const TRAILER: &str = "Mala-Agent: ";
 
 /// The commits of `agent` for `issue` since `base`, oldest first. What carries an agent's name is that agent's; what
 /// carries none belongs to whom its issue was given.
-pub fn commits(
+pub(crate) fn commits(
     repo: &Repo,
     base: Option<&Oid>,
     agent: &AgentId,
@@ -60,7 +60,12 @@ fn is_own(message: &str, agent: &AgentId, pattern: &IssuePattern, issue: &IssueI
 
 /// One commit on top of `base` that holds what `commits`, oldest first, left behind: of each file they touched, its last
 /// version among them, and nothing of anybody else.
-pub fn squash(repo: &Repo, base: Option<&Oid>, commits: &[Oid], message: &str) -> Result<Oid, SalvageError> {
+pub(crate) fn squash(
+    repo: &Repo,
+    base: Option<&Oid>,
+    commits: &[Oid],
+    message: &str,
+) -> Result<Oid, SalvageError> {
     let mut last: BTreeMap<RepoPath, Option<TreeEntry>> = BTreeMap::new();
     for id in commits {
         for change in repo.changes_of(&repo.commit(id)?)? {

@@ -3,7 +3,9 @@
 //! The dispatcher knows no more of an agent than this, so its tests bring sessions without processes. The real ones
 //! (`process`) are processes of `mala exec`.
 
+pub mod exec;
 pub mod process;
+mod self_test;
 
 use std::fmt;
 use std::io;
@@ -14,22 +16,24 @@ use std::time::Duration;
 
 use mala_agents::start::Profile;
 use mala_agents::stream::{Progress, Report, Usage};
-use mala_core::{IssueId, Key};
+use mala_core::{Attempt, IssueId, Key};
 use tokio::sync::mpsc;
 
-use crate::ports::{Attempt, PortError};
+use crate::error::Result;
+
+pub use self_test::SelfTestError;
 
 /// Where the agents of a run live. Everything here may block but [`Sessions::start`].
 pub trait Sessions: Send + Sync {
     /// Proves that what protects agents from each other works. A failure keeps a run from beginning.
-    fn self_test(&self) -> Result<(), PortError>;
+    fn self_test(&self) -> Result<()>;
 
     /// Starts a session, which tells `events` what it does until it has ended. It ends when this process does.
-    fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>, PortError>;
+    fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>>;
 
     /// Kills whatever still runs for an attempt, and waits until it has ended. For one whose run is gone, or whose process
     /// was killed: then its tree may take a moment longer.
-    fn reap(&self, attempt: &Attempt) -> Result<(), PortError>;
+    fn reap(&self, attempt: &Attempt) -> Result<()>;
 
     /// Removes files that killed processes of agents have left behind.
     fn sweep(&self);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use mala_core::{AgentId, IssueId, RunId, Timestamp};
+use mala_core::{AgentId, Attempt, IssueId, RunId, Timestamp};
 use serde::{Serialize, Serializer};
 
-use crate::ports::{Attempt, Contention};
+use crate::health::Contention;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {

@@ -2,8 +2,7 @@
 
 use mala_core::Timestamp;
 use mala_core::shell::word;
-use mala_engine::ports::Held;
-use mala_engine::{Event, Recovered};
+use mala_engine::{Event, Held, Recovered};
 use mala_git::salvage::apply_command;
 
 use crate::ui::{BOLD, DIM, GREEN, RED, YELLOW, plain, span};

@@ -6,7 +6,8 @@
 use std::mem;
 use std::time::Duration;
 
-use mala_core::{IssueId, Timestamp};
+use mala_core::IssueId;
+use mala_store::Progress;
 use tokio::time::Instant;
 
 use super::Dispatcher;
@@ -15,9 +16,9 @@ use super::job::{Job, Phase, Question};
 use super::launch::Purpose;
 use super::stop::Stopping;
 use crate::Step;
-use crate::clerk::Cause;
+use crate::blocking::Cause;
+use crate::error::Result;
 use crate::event::Event;
-use crate::ports::{Detail, PortError};
 use crate::question;
 
 /// How often the tracker is asked for an answer.
@@ -37,12 +38,12 @@ impl Dispatcher {
         if job.questions_left == 0 {
             return self.leave_to_a_person(id, &text);
         }
-        let detail = Detail { question: Some(text.clone()), ..Detail::default() };
-        if !self.step(id, Step::Ask, detail).await {
+        let progress = Progress { question: Some(text.clone()), ..Progress::default() };
+        if !self.take_step(id, Step::Ask, progress).await {
             return;
         }
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let (now, wait) = (Timestamp::now(), self.options.answer_wait);
+        let (now, wait) = (self.ops.clock.now(), self.ops.options.answer_wait);
         job.questions_left = if needs_answer { 0 } else { job.questions_left - 1 };
         let until = Instant::now() + wait;
         let (notes, looked_at) = (None, None);
@@ -58,12 +59,12 @@ impl Dispatcher {
     }
 
     fn count_notes(&self, id: &IssueId) {
-        let (clerk, issue) = (self.clerk.clone(), id.clone());
-        self.background_for(id, move || clerk.notes(&issue), JobEvent::Notes);
+        let (ops, issue) = (self.ops.clone(), id.clone());
+        self.background_for(id, move || ops.notes(&issue), JobEvent::Notes);
     }
 
     /// What the issue's notes are now: those that came after the question are its answer.
-    pub(super) async fn on_notes(&mut self, id: &IssueId, notes: Result<Vec<String>, PortError>) {
+    pub(super) async fn on_notes(&mut self, id: &IssueId, notes: Result<Vec<String>>) {
         let Some(Phase::Asking(question)) = self.jobs.get_mut(id).map(|job| &mut job.phase) else { return };
         question.looked_at = Some(Instant::now());
         // A tracker that fails is asked again.
@@ -86,7 +87,7 @@ impl Dispatcher {
     }
 
     async fn go_on_after_question(&mut self, id: &IssueId, answer: Option<String>) {
-        let now = Timestamp::now();
+        let now = self.ops.clock.now();
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Phase::Asking(question) = mem::replace(&mut job.phase, Phase::Starting) else { return };
         job.meter.pause(now.since(question.since), now);

@@ -1,11 +1,11 @@
 //! Issues that are not begun before some moment, and what health warnings change.
 
-use mala_core::{IssueId, Timestamp};
+use mala_core::IssueId;
 use tokio::time::Instant;
 
 use super::{Dispatcher, WorkerEvent};
 use crate::event::Event;
-use crate::ports::{Advice, Contention};
+use crate::health::{Advice, Contention};
 use crate::queue::Candidate;
 
 impl Dispatcher {
@@ -14,7 +14,7 @@ impl Dispatcher {
         self.queue.rest(id);
         self.rests.insert(id.clone(), until);
         let span = until.saturating_duration_since(Instant::now());
-        let until = Timestamp::now().plus(span);
+        let until = self.ops.clock.now().plus(span);
         self.tell(&Event::Resting { issue: id.clone(), why: why.to_owned(), until });
     }
 
@@ -31,7 +31,7 @@ impl Dispatcher {
 
     /// Lets an issue rest whose profile was just told to slow down. True if it does.
     pub(super) fn is_limited(&mut self, candidate: &Candidate) -> bool {
-        let profile = self.options.profiles.choose(&candidate.issue).map(|(profile, _)| &profile.name);
+        let profile = self.ops.options.profiles.choose(&candidate.issue).map(|(profile, _)| &profile.name);
         let Some((until, why)) = profile.and_then(|name| self.limited.get(name)).cloned() else {
             return false;
         };
@@ -41,9 +41,9 @@ impl Dispatcher {
 
     /// Looks how much agents get in each other's way, if somebody wants that to change something.
     pub(super) fn ask_for_health(&mut self) {
-        if self.options.mitigate {
-            let (ledger, since) = (self.clerk.ledger.clone(), self.started_at);
-            self.background(move || ledger.contention(since), WorkerEvent::Health);
+        if self.ops.options.mitigate {
+            let (ops, since) = (self.ops.clone(), self.started_at);
+            self.background(move || ops.contention(since), WorkerEvent::Health);
         }
     }
 

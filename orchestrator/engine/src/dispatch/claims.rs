@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use super::stop::Stopping;
 use super::{Dispatcher, WorkerEvent, causes};
-use crate::clerk::Claim;
+use crate::blocking::Claim;
 use crate::engine::{check_checkout, find_program};
-use crate::event::Event;
-use crate::ports::{Held, PortError};
+use crate::error::Result;
+use crate::event::{Event, Held};
 use crate::queue::Candidate;
 
 impl Dispatcher {
@@ -25,29 +25,29 @@ impl Dispatcher {
 
     fn claim(&mut self, candidate: &Candidate) {
         let id = candidate.issue.id.clone();
-        let profile = match self.options.profiles.choose(&candidate.issue) {
+        let profile = match self.ops.options.profiles.choose(&candidate.issue) {
             Some((profile, _)) => profile.clone(),
             None => return self.leave(&id, "there is no profile for it"),
         };
         if let Err(error) = find_program(&profile) {
             return self.leave(&id, &error.to_string());
         }
-        self.next_start = Instant::now() + self.options.stagger;
+        self.next_start = Instant::now() + self.ops.options.stagger;
         self.claiming.insert(id.clone());
-        let (clerk, run) = (self.clerk.clone(), self.run.clone());
+        let (ops, run) = (self.ops.clone(), self.run.clone());
         // Who names an issue wants it tried, however often it was.
-        let is_asked_for = self.options.issues.contains(&id) && !self.begun.contains(&id);
+        let is_asked_for = self.ops.options.issues.contains(&id) && !self.begun.contains(&id);
         let issue = id.clone();
         self.background(
             move || {
-                check_checkout(&clerk)?;
-                clerk.claim(&run, &issue, &profile.name, is_asked_for)
+                check_checkout(&ops)?;
+                ops.claim(&run, &issue, &profile.name, is_asked_for)
             },
             |claim| WorkerEvent::Claimed(id, claim),
         );
     }
 
-    pub(super) async fn on_claimed(&mut self, id: IssueId, claim: Result<Claim, PortError>) {
+    pub(super) async fn on_claimed(&mut self, id: IssueId, claim: Result<Claim>) {
         match claim {
             Ok(Claim::Granted(claimed)) if self.stopping == Stopping::No => {
                 self.claiming.remove(&id);
@@ -55,20 +55,20 @@ impl Dispatcher {
             }
             Ok(Claim::Granted(claimed)) => {
                 let attempt = claimed.attempt;
-                let (clerk, why) = (self.clerk.clone(), self.stopping.reason().to_owned());
+                let (ops, why) = (self.ops.clone(), self.stopping.reason().to_owned());
                 self.queue.put_back(&id);
-                self.background(move || clerk.undo(&attempt, &why), |done| WorkerEvent::PutBack(id, done));
+                self.background(move || ops.undo(&attempt, &why), |done| WorkerEvent::PutBack(id, done));
             }
             Ok(Claim::Gone(why)) => self.leave(&id, &why),
             Ok(Claim::TooOften(times)) => {
-                let limit = self.options.attempts;
+                let limit = self.ops.options.attempts;
                 let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
                 self.leave(&id, &format!("it was tried {times} and the limit is {limit}; try it once more: mala run --issue {}", word(id.as_str())));
             }
             Ok(Claim::FilesHeld(held)) => self.on_files_held(id, held),
             Err(error) => {
                 self.claiming.remove(&id);
-                let why = format!("it could not be claimed: {}", causes(&*error));
+                let why = format!("it could not be claimed: {}", causes(&error));
                 self.warn(&format!("{id}: {why}"));
                 self.left.insert(id.clone(), why);
                 self.queue.put_back(&id);
@@ -96,7 +96,7 @@ impl Dispatcher {
     }
 
     pub(super) fn may_begin_more(&self) -> bool {
-        let limit = self.options.max_issues.unwrap_or(usize::MAX);
+        let limit = self.ops.options.max_issues.unwrap_or(usize::MAX);
         self.stopping == Stopping::No && self.begun.len() + self.claiming.len() < limit
     }
 

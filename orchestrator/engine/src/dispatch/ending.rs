@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mala_core::{IssueId, Timestamp};
+use mala_core::IssueId;
 use tokio::time::Instant;
 
 use super::events::JobEvent;
 use super::job::{Job, Phase};
 use super::stop::Stopping;
 use super::{Dispatcher, causes};
-use crate::clerk::{AttemptEnd, Cause, EndKind, EndResult};
+use crate::blocking::{AttemptEnd, Cause, EndKind, EndResult};
+use crate::error::Result;
 use crate::event::Event;
-use crate::ports::PortError;
 use crate::queue::Candidate;
 use crate::summary::{AttemptResult, AttemptSummary};
 
@@ -31,7 +31,6 @@ impl Dispatcher {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let end = AttemptEnd {
             attempt: job.attempt.clone(),
-            from: job.state,
             kind,
             judgement: job.judgement.clone(),
             last_message: job.last_turn.message.clone(),
@@ -47,17 +46,17 @@ impl Dispatcher {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Phase::Ending { end, tries } = &mut job.phase else { return };
         *tries += 1;
-        let (clerk, end, is_torn) = (self.clerk.clone(), end.clone(), job.last_turn.is_torn);
+        let (ops, end, is_torn) = (self.ops.clone(), end.clone(), job.last_turn.is_torn);
         let work = move || {
             if is_torn {
-                clerk.sessions.reap(&end.attempt)?;
+                ops.sessions.reap(&end.attempt)?;
             }
-            clerk.end(&end)
+            ops.end(&end)
         };
         self.background_for(id, work, JobEvent::Ended);
     }
 
-    pub(super) fn on_attempt_end(&mut self, id: &IssueId, ended: Result<EndResult, PortError>) {
+    pub(super) fn on_attempt_end(&mut self, id: &IssueId, ended: Result<EndResult>) {
         let Some(Phase::Ending { end, tries }) = self.jobs.get(id).map(|job| &job.phase) else { return };
         match ended {
             Ok(result) => {
@@ -65,7 +64,7 @@ impl Dispatcher {
                 self.conclude(id, kind, result);
             }
             Err(error) if *tries < MAX_ENDING_TRIES => {
-                self.warn(&format!("{id}: its end could not be written down: {}", causes(&*error)));
+                self.warn(&format!("{id}: its end could not be written down: {}", causes(&error)));
                 self.try_to_end(id);
             }
             Err(error) => self.fail("end an attempt", error),
@@ -79,7 +78,8 @@ impl Dispatcher {
             EndKind::HandOver { reason, .. } if end.is_blocked => (AttemptResult::Blocked, Some(reason)),
             EndKind::HandOver { reason, .. } => (AttemptResult::HandedOver, Some(reason)),
         };
-        let summary = summary_of(&job, result, reason, end);
+        let mut summary = summary_of(&job, result, reason, end);
+        summary.took = self.ops.clock.now().since(job.started);
         self.tell(&event_of(&summary));
         self.attempts.push(summary);
         match result {
@@ -97,14 +97,14 @@ impl Dispatcher {
         self.queue.try_again(self.candidate_again(job));
         if let Some(why) = job.last_turn.failure.clone().filter(|_| self.stopping == Stopping::No) {
             let tried = self.queue.tried(id).saturating_sub(1).min(10);
-            let span = self.options.retry_pause.saturating_mul(4_u32.saturating_pow(tried));
+            let span = self.ops.options.retry_pause.saturating_mul(4_u32.saturating_pow(tried));
             self.rest(id, Instant::now() + span.min(MAX_RETRY_BACKOFF), &why);
         }
     }
 
     fn candidate_again(&self, job: &Job) -> Candidate {
         let issue = job.issue.clone();
-        let files = self.clerk.hints(&issue).0.into_iter().map(|want| want.target).collect();
+        let files = self.ops.hints(&issue).0.into_iter().map(|want| want.target).collect();
         Candidate { issue, files, waits_for: BTreeSet::new() }
     }
 }
@@ -122,7 +122,7 @@ fn summary_of(job: &Job, result: AttemptResult, reason: Option<String>, end: End
         saved_ref: end.saved_ref,
         files: end.files,
         gates: job.gates,
-        took: Timestamp::now().since(job.started),
+        took: Duration::ZERO,
         cost: job.meter.usage().cost,
         tokens: job.tokens(),
     }

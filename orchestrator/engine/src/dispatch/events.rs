@@ -5,19 +5,21 @@ use mala_core::IssueId;
 use super::Dispatcher;
 use super::feed::Found;
 use super::job::Phase;
-use crate::clerk::{Claim, EndResult, Fingerprint};
-use crate::error::causes;
-use crate::ports::{Contention, Held, Judgement, PortError, Waited};
+use crate::blocking::{Claim, EndResult, Fingerprint, WaitOutcome};
+use crate::error::{Result, causes};
+use crate::event::Held;
+use crate::health::Contention;
 use crate::session::SessionEvent;
+use crate::validator::Judgement;
 
 /// What blocking work has come to.
 #[derive(Debug)]
 pub(super) enum WorkerEvent {
-    Ready(Result<Found, PortError>),
-    Claimed(IssueId, Result<Claim, PortError>),
-    PutBack(IssueId, Result<(), PortError>),
-    Health(Result<Contention, PortError>),
-    SessionKept(Result<(), PortError>),
+    Ready(Result<Found>),
+    Claimed(IssueId, Result<Claim>),
+    PutBack(IssueId, Result<()>),
+    Health(Result<Contention>),
+    SessionKept(Result<()>),
     Job(IssueId, JobEvent),
 }
 
@@ -25,10 +27,10 @@ pub(super) enum WorkerEvent {
 #[derive(Debug)]
 pub(super) enum JobEvent {
     Session(SessionEvent),
-    Judged(Result<Box<(Judgement, Fingerprint)>, PortError>),
-    WaitOver { awaited: Vec<Held>, result: Result<Waited, PortError> },
-    Notes(Result<Vec<String>, PortError>),
-    Ended(Result<EndResult, PortError>),
+    Judged(Result<Box<(Judgement, Fingerprint)>>),
+    WaitOver { awaited: Vec<Held>, result: Result<WaitOutcome> },
+    Notes(Result<Vec<String>>),
+    Ended(Result<EndResult>),
 }
 
 impl Dispatcher {
@@ -46,7 +48,7 @@ impl Dispatcher {
             // It is looked at again when the next attempt ends.
             WorkerEvent::Health(Err(_)) | WorkerEvent::SessionKept(Ok(())) => {}
             WorkerEvent::SessionKept(Err(error)) => {
-                self.warn(&format!("a session could not be written down: {}", causes(&*error)));
+                self.warn(&format!("a session could not be written down: {}", causes(&error)));
             }
             WorkerEvent::Job(id, event) => self.on_job_event(&id, event).await,
         }

@@ -9,10 +9,9 @@ use tokio::time::Instant;
 
 use super::stop::Stopping;
 use super::{Dispatcher, WorkerEvent, causes};
-use crate::clerk::Clerk;
-use crate::error::EngineError;
+use crate::blocking::BlockingOps;
+use crate::error::{EngineError, Result};
 use crate::event::Event;
-use crate::ports::PortError;
 use crate::queue::Candidate;
 
 /// Issues asked for beyond those that are known to be of no use.
@@ -57,13 +56,15 @@ impl Dispatcher {
         self.feed.is_asking = true;
         self.feed.is_stale = false;
         self.feed.asked_at = Some(Instant::now());
-        let limit =
-            READ_AHEAD_ISSUES + self.queue.settled_open_count() + self.jobs.len() + self.options.max_agents;
-        let (clerk, listed) = (self.clerk.clone(), self.options.issues.clone());
-        self.background(move || Ok(find(&clerk, &listed, limit)?), WorkerEvent::Ready);
+        let limit = READ_AHEAD_ISSUES
+            + self.queue.settled_open_count()
+            + self.jobs.len()
+            + self.ops.options.max_agents;
+        let (ops, listed) = (self.ops.clone(), self.ops.options.issues.clone());
+        self.background(move || find(&ops, &listed, limit), WorkerEvent::Ready);
     }
 
-    pub(super) fn on_ready(&mut self, found: Result<Found, PortError>) {
+    pub(super) fn on_ready(&mut self, found: Result<Found>) {
         self.feed.is_asking = false;
         let is_first = !std::mem::replace(&mut self.feed.has_answered, true);
         match found {
@@ -71,16 +72,12 @@ impl Dispatcher {
                 found.problems.iter().for_each(|problem| self.warn(problem));
                 self.queue.refresh(found.candidates);
             }
-            Err(source) if is_first => {
+            Err(error) if is_first => {
                 self.stopping = Stopping::Now;
-                let error = match source.downcast::<EngineError>() {
-                    Ok(error) => *error,
-                    Err(source) => EngineError::Port { what: "get issues", source },
-                };
                 self.fatal.get_or_insert(error);
             }
             // It may come back; what is known is still worth something.
-            Err(error) => self.warn(&causes(&*error)),
+            Err(error) => self.warn(&causes(&error)),
         }
         if self.feed.is_stale {
             self.ask_for_issues();
@@ -91,8 +88,8 @@ impl Dispatcher {
     /// Looks for new work from time to time, while there is nobody to give it to or nothing to give.
     pub(super) fn poll_if_due(&mut self) {
         let is_worth_it =
-            self.options.watch || (self.queue.held_back().next().is_some() && !self.jobs.is_empty());
-        let is_due = self.feed.asked_at.is_none_or(|asked| asked.elapsed() >= self.options.poll);
+            self.ops.options.watch || (self.queue.held_back().next().is_some() && !self.jobs.is_empty());
+        let is_due = self.feed.asked_at.is_none_or(|asked| asked.elapsed() >= self.ops.options.poll);
         if self.has_seat() && is_worth_it && is_due && self.may_begin_more() {
             self.queue.release_held_back();
             self.ask_for_issues();
@@ -100,7 +97,7 @@ impl Dispatcher {
     }
 
     fn tell_if_waiting(&mut self) {
-        let is_waiting = self.options.watch
+        let is_waiting = self.ops.options.watch
             && self.jobs.is_empty()
             && self.claiming.is_empty()
             && self.queue.peek().is_none();
@@ -119,16 +116,16 @@ pub(crate) struct Found {
 }
 
 /// What could be worked on now, with the files it needs: the issues that are listed, or whatever is ready.
-pub(crate) fn find(clerk: &Clerk, listed: &[IssueId], limit: usize) -> Result<Found, EngineError> {
+pub(crate) fn find(ops: &BlockingOps, listed: &[IssueId], limit: usize) -> Result<Found> {
     let mut found = Found { candidates: Vec::new(), problems: Vec::new() };
     if listed.is_empty() {
-        for issue in clerk.source.ready(limit)? {
-            found.add(clerk, issue, BTreeSet::new());
+        for issue in ops.source.ready(limit)? {
+            found.add(ops, issue, BTreeSet::new());
         }
         return Ok(found);
     }
     for id in listed {
-        let issue = match clerk.source.show(id) {
+        let issue = match ops.source.show(id) {
             Err(IssueError::NotFound { .. }) => {
                 found.problems.push(format!("there is no issue {id} any more"));
                 continue;
@@ -142,30 +139,30 @@ pub(crate) fn find(clerk: &Clerk, listed: &[IssueId], limit: usize) -> Result<Fo
         if issue.is_closed() {
             continue;
         }
-        let waits_for = open_dependencies(clerk, &issue)?;
+        let waits_for = open_dependencies(ops, &issue)?;
         if let Some(missing) = waits_for.iter().find(|it| !listed.contains(it)) {
             let problem = format!("{id} waits for {missing}, which is not closed; add it: --issue {missing}");
             found.problems.push(problem);
             continue;
         }
-        found.add(clerk, issue, waits_for);
+        found.add(ops, issue, waits_for);
     }
     Ok(found)
 }
 
 impl Found {
-    fn add(&mut self, clerk: &Clerk, issue: Issue, waits_for: BTreeSet<IssueId>) {
-        let (wants, problems) = clerk.hints(&issue);
+    fn add(&mut self, ops: &BlockingOps, issue: Issue, waits_for: BTreeSet<IssueId>) {
+        let (wants, problems) = ops.hints(&issue);
         self.problems.extend(problems);
         let files = wants.into_iter().map(|want| want.target).collect();
         self.candidates.push(Candidate { issue, files, waits_for });
     }
 }
 
-fn open_dependencies(clerk: &Clerk, issue: &Issue) -> Result<BTreeSet<IssueId>, EngineError> {
+fn open_dependencies(ops: &BlockingOps, issue: &Issue) -> Result<BTreeSet<IssueId>> {
     let mut open = BTreeSet::new();
     for id in &issue.dependencies {
-        if !clerk.source.show(id)?.is_closed() {
+        if !ops.source.show(id)?.is_closed() {
             open.insert(id.clone());
         }
     }

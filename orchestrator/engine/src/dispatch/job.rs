@@ -7,14 +7,14 @@ use std::io::PipeWriter;
 use std::path::PathBuf;
 
 use mala_agents::start::Profile;
-use mala_core::{Issue, Timestamp};
+use mala_core::{Attempt, Issue, Timestamp};
 use tokio::time::Instant;
 
 use crate::State;
-use crate::clerk::{AttemptEnd, Fingerprint};
+use crate::blocking::{AttemptEnd, Fingerprint};
 use crate::limits::{Limits, Meter};
-use crate::ports::{Attempt, Judgement};
 use crate::session::Session;
+use crate::validator::Judgement;
 
 /// Questions of one attempt that are passed on; the next one is left to a person.
 const MAX_QUESTIONS: u32 = 3;
@@ -157,13 +157,11 @@ pub(super) enum WaitHistory {
 
 impl Job {
     pub(super) fn new(
-        attempt: Attempt,
-        issue: Issue,
-        profile: Profile,
-        limits: Limits,
+        (attempt, issue): (Attempt, Issue),
+        (profile, limits): (Profile, Limits),
         log: PathBuf,
+        now: Timestamp,
     ) -> Self {
-        let now = Timestamp::now();
         Self {
             issue,
             attempt,

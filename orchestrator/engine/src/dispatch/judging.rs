@@ -1,15 +1,17 @@
 //! What the gate says about an attempt, and what follows from it.
 
 use mala_core::IssueId;
+use mala_store::Progress;
 
 use super::events::JobEvent;
 use super::job::{Judging, Phase};
 use super::launch::Purpose;
 use super::stop::Stopping;
 use super::{Dispatcher, causes};
-use crate::clerk::{Cause, EndKind, Fingerprint};
+use crate::blocking::{Cause, EndKind, Fingerprint};
+use crate::error::{EngineError, Result};
 use crate::event::Event;
-use crate::ports::{Detail, Judgement, PortError};
+use crate::validator::Judgement;
 use crate::{State, Step};
 
 /// How often the gate is asked when it fails itself.
@@ -23,8 +25,8 @@ impl Dispatcher {
             return self.hand_over(id, reason, Cause::Stopped);
         }
         let Some(job) = self.jobs.get(id) else { return };
-        let detail = Detail { session: job.session_id.clone(), ..Detail::default() };
-        if job.state == State::Running && !self.step(id, Step::End, detail).await {
+        let progress = Progress { session: job.session_id.clone(), ..Progress::default() };
+        if job.state == State::Running && !self.take_step(id, Step::End, progress).await {
             return;
         }
         let Some(job) = self.jobs.get_mut(id) else { return };
@@ -37,25 +39,21 @@ impl Dispatcher {
 
     fn judge(&self, id: &IssueId) {
         let Some(job) = self.jobs.get(id) else { return };
-        let (clerk, attempt, is_torn) = (self.clerk.clone(), job.attempt.clone(), job.last_turn.is_torn);
+        let (ops, attempt, is_torn) = (self.ops.clone(), job.attempt.clone(), job.last_turn.is_torn);
         let message = job.last_turn.message.clone();
         self.background_for(
             id,
             move || {
                 if is_torn {
-                    clerk.sessions.reap(&attempt)?;
+                    ops.sessions.reap(&attempt)?;
                 }
-                clerk.judge(&attempt, message.as_deref()).map(Box::new)
+                ops.judge(&attempt, message.as_deref()).map(Box::new)
             },
             JobEvent::Judged,
         );
     }
 
-    pub(super) async fn on_judged(
-        &mut self,
-        id: &IssueId,
-        judged: Result<Box<(Judgement, Fingerprint)>, PortError>,
-    ) {
+    pub(super) async fn on_judged(&mut self, id: &IssueId, judged: Result<Box<(Judgement, Fingerprint)>>) {
         let (judgement, fingerprint) = match judged {
             Ok(judged) => *judged,
             Err(error) => return self.on_gate_error(id, &error),
@@ -83,7 +81,7 @@ impl Dispatcher {
     /// Sends the agent back, unless there is a reason not to.
     async fn on_rejection(&mut self, id: &IssueId, no_round: Option<String>) {
         let Some(job) = self.jobs.get(id) else { return };
-        let (round, rounds) = (job.rounds + 1, self.options.gate_attempts);
+        let (round, rounds) = (job.rounds + 1, self.ops.options.gate_attempts);
         let (agent, failed) = (job.attempt.agent.clone(), job.judgement.failed.clone());
         let is_sent_back = no_round.is_none();
         self.tell(&Event::Rejected { issue: id.clone(), agent, round, rounds, is_sent_back, failed });
@@ -91,7 +89,7 @@ impl Dispatcher {
             let cause = self.cause();
             return self.hand_over(id, reason, cause);
         }
-        if self.step(id, Step::Reject, Detail::default()).await {
+        if self.take_step(id, Step::Reject, Progress::default()).await {
             if let Some(job) = self.jobs.get_mut(id) {
                 job.rounds = round;
             }
@@ -100,10 +98,10 @@ impl Dispatcher {
     }
 
     /// What the gate started may have been killed, or the disk may have been full for a moment.
-    fn on_gate_error(&mut self, id: &IssueId, error: &PortError) {
+    fn on_gate_error(&mut self, id: &IssueId, error: &EngineError) {
         let Some(Phase::Judging(judging)) = self.jobs.get_mut(id).map(|job| &mut job.phase) else { return };
         judging.errors += 1;
-        let text = causes(&**error);
+        let text = causes(error);
         if judging.errors < MAX_GATE_TRIES {
             self.warn(&format!("{id}: the gate failed and is asked again: {text}"));
             return self.judge(id);
@@ -129,7 +127,7 @@ impl Dispatcher {
         if is_same {
             return Some("nothing has changed since the gate last said what is missing".to_owned());
         }
-        let rounds = self.options.gate_attempts;
+        let rounds = self.ops.options.gate_attempts;
         (job.rounds >= rounds).then(|| match rounds {
             0 => "the gate did not pass".to_owned(),
             1 => "the gate did not pass after it was told once what is missing".to_owned(),

@@ -1,13 +1,14 @@
 //! Starting agents' processes.
 
-use mala_core::{IssueId, Timestamp};
+use mala_core::IssueId;
+use mala_store::Progress;
 
 use super::job::{Job, Phase, Running};
 use super::{Dispatcher, causes};
 
-use crate::clerk::{Cause, ClaimedIssue, Continuation};
+use crate::blocking::{Cause, ClaimedIssue, Continuation};
+use crate::error::Result;
 use crate::event::Event;
-use crate::ports::{Detail, PortError};
 use crate::prompt::{self, Tests};
 use crate::session::{Session, SessionOrder, file_name};
 use crate::{State, Step};
@@ -32,7 +33,7 @@ impl Dispatcher {
         let id = issue.id.clone();
         // Not chosen again: the labels of the issue may have changed since it was claimed.
         let claimed_with = attempt.profile.as_deref().unwrap_or_default();
-        let Some((profile, limits)) = self.options.profiles.named(claimed_with).cloned() else {
+        let Some((profile, limits)) = self.ops.options.profiles.named(claimed_with).cloned() else {
             return self.leave(&id, "there is no profile for it");
         };
         self.tell(&Event::Claimed {
@@ -42,11 +43,11 @@ impl Dispatcher {
             profile: profile.name.clone(),
             attempt: attempt.number,
         });
-        let folder = self.options.logs.join(self.run.as_str());
+        let folder = self.ops.options.logs.join(self.run.as_str());
         let log = folder.join(format!("{}.log", file_name(attempt.agent.as_str())));
         self.left.remove(&id);
         self.begun.insert(id.clone());
-        let mut job = Job::new(attempt, issue, profile, limits, log);
+        let mut job = Job::new((attempt, issue), (profile, limits), log, self.ops.clock.now());
         job.session_id = left.as_ref().and_then(|left| left.session_for(&job.profile));
         self.jobs.insert(id.clone(), job);
         self.launch(&id, Purpose::Begin(left)).await;
@@ -55,16 +56,16 @@ impl Dispatcher {
     /// Writes down that the next process of a job begins, and starts it. One that cannot be started ends the attempt.
     pub(super) async fn launch(&mut self, id: &IssueId, purpose: Purpose) {
         let Some(job) = self.jobs.get(id) else { return };
-        let detail = Detail { session: job.session_id.clone(), ..Detail::default() };
+        let progress = Progress { session: job.session_id.clone(), ..Progress::default() };
         let step = if job.state == State::Running { Step::Resume } else { Step::Start };
-        if !self.step(id, step, detail).await {
+        if !self.take_step(id, step, progress).await {
             return;
         }
         let Some(job) = self.jobs.get(id) else { return };
         let session = match self.start(job, &purpose) {
             Ok(session) => session,
             Err(error) => {
-                let reason = format!("the agent could not be started: {}", causes(&*error));
+                let reason = format!("the agent could not be started: {}", causes(&error));
                 return self.hand_over(id, reason, Cause::Failed);
             }
         };
@@ -72,12 +73,12 @@ impl Dispatcher {
         if let Some(job) = self.jobs.get_mut(id) {
             job.phase = Phase::Running(Running { session, cut: None });
             job.last_turn.failure = None;
-            job.meter.sign_of_life(Timestamp::now());
+            job.meter.sign_of_life(self.ops.clock.now());
         }
         self.tell(&Event::Started { issue: id.clone(), agent, pid, session: resumed });
     }
 
-    fn start(&self, job: &Job, purpose: &Purpose) -> Result<Box<dyn Session>, PortError> {
+    fn start(&self, job: &Job, purpose: &Purpose) -> Result<Box<dyn Session>> {
         let order = SessionOrder {
             attempt: &job.attempt,
             profile: &job.profile,
@@ -87,12 +88,12 @@ impl Dispatcher {
             budget: job.limits.cost.map(|cost| (cost - job.meter.usage().cost.unwrap_or(0.0)).max(0.01)),
             log: &job.log,
         };
-        self.clerk.sessions.start(&order, self.session_events.clone())
+        self.ops.sessions.start(&order, self.session_events.clone())
     }
 
     /// What the process is told. Without a conversation to go on with, everything is said again.
     fn prompt(&self, job: &Job, purpose: &Purpose) -> String {
-        let options = &self.options;
+        let options = &self.ops.options;
         let rest = match purpose {
             Purpose::Begin(left) => left.as_ref().map(|left| prompt::take_up(options, &job.issue, left)),
             Purpose::Answer { question, answer } => Some(prompt::answer(question, answer.as_deref())),
@@ -103,7 +104,7 @@ impl Dispatcher {
             Some(rest) if job.has_conversation() => rest,
             rest => {
                 let tests = if self.isolates_tests { Tests::Isolated } else { Tests::InTurn };
-                let task = prompt::task(options, self.clerk.repo.root(), &job.issue, &job.attempt, tests);
+                let task = prompt::task(options, self.ops.repo.root(), &job.issue, &job.attempt, tests);
                 rest.map_or(task.clone(), |rest| format!("{task}\n---\n\n{rest}"))
             }
         }

@@ -1,21 +1,23 @@
 //! Agents that have ended their turn because others hold what they need.
 //!
 //! A parked agent has no process, so it holds no test turn, no limit counts, and another agent may work in its place. The
-//! ledger stands in the queue for it, away from the loop. When everything it asked for is its own, it is due: its session
+//! store stands in the queue for it, away from the loop. When everything it asked for is its own, it is due: its session
 //! goes on as soon as there is a seat, before anything new begins. It does not wait for a seat whose agent waits for it.
 //! An agent that waited in vain is judged like any other the next time it ends its turn.
 
 use std::io;
 
 use mala_core::{IssueId, Timestamp};
+use mala_store::Progress;
 
 use super::events::JobEvent;
 use super::job::{Due, Job, Phase, WaitHistory};
 use super::launch::Purpose;
 use super::stop::Stopping;
 use super::{Dispatcher, causes};
-use crate::event::Event;
-use crate::ports::{Detail, Held, PortError, Waited};
+use crate::blocking::WaitOutcome;
+use crate::error::Result;
+use crate::event::{Event, Held};
 use crate::{State, Step};
 
 impl Dispatcher {
@@ -29,7 +31,7 @@ impl Dispatcher {
         let Some(job) = self.jobs.get_mut(id).filter(goes_on) else { return false };
         // Once: twice in a row would go on for ever.
         job.waits = WaitHistory::PutOffForNothing;
-        job.phase = due("the call that was put off can be made now".to_owned());
+        job.phase = due(self.ops.clock.now(), "the call that was put off can be made now".to_owned());
         true
     }
 
@@ -40,39 +42,39 @@ impl Dispatcher {
         if is_over || self.stopping != Stopping::No {
             return false;
         }
-        let (ledger, attempt) = (self.clerk.ledger.clone(), job.attempt.clone());
-        let asked = tokio::task::spawn_blocking(move || ledger.awaited(&attempt)).await;
+        let (ops, attempt) = (self.ops.clone(), job.attempt.clone());
+        let asked = tokio::task::spawn_blocking(move || ops.awaited(&attempt)).await;
         // If that cannot be found out, it goes on as if it waited for nothing.
         let awaited = asked.ok().and_then(Result::ok).unwrap_or_default();
         let Ok((hangup, writer)) = io::pipe() else { return false };
         let Some(job) = self.jobs.get_mut(id).filter(|_| !awaited.is_empty()) else { return false };
         job.waits = WaitHistory::Fine;
         job.phase = Phase::Waiting { _hangup: writer };
-        let (ledger, attempt) = (self.clerk.ledger.clone(), job.attempt.clone());
+        let (ops, attempt) = (self.ops.clone(), job.attempt.clone());
         let agent = attempt.agent.clone();
         self.tell(&Event::Parked { issue: id.clone(), agent, awaits: awaited.clone() });
         self.background_for(
             id,
-            move || ledger.wait_for_asked(&attempt, hangup),
+            move || ops.wait_for_asked(&attempt, &hangup),
             |result| JobEvent::WaitOver { awaited, result },
         );
         true
     }
 
     /// The wait is over: the session goes on when there is a seat.
-    pub(super) fn on_wait_over(&mut self, id: &IssueId, awaited: &[Held], result: Result<Waited, PortError>) {
+    pub(super) fn on_wait_over(&mut self, id: &IssueId, awaited: &[Held], result: Result<WaitOutcome>) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let files = awaited.iter().map(|held| format!("`{}`", held.file)).collect::<Vec<_>>().join(", ");
         let (why, waits) = match result {
-            Ok(Waited::Granted) => (format!("you waited for {files}, which is yours now"), job.waits),
-            Ok(Waited::InVain(why)) => (
+            Ok(WaitOutcome::Granted) => (format!("you waited for {files}, which is yours now"), job.waits),
+            Ok(WaitOutcome::InVain(why)) => (
                 format!("you waited for {files} in vain: {why}; do without it, or say why that cannot be"),
                 WaitHistory::InVain,
             ),
-            Err(error) => (format!("waiting for {files} failed: {}", causes(&*error)), WaitHistory::InVain),
+            Err(error) => (format!("waiting for {files} failed: {}", causes(&error)), WaitHistory::InVain),
         };
         job.waits = waits;
-        job.phase = due(why);
+        job.phase = due(self.ops.clock.now(), why);
     }
 
     /// Lets those go on whose wait is over, first come first served.
@@ -96,12 +98,12 @@ impl Dispatcher {
     async fn go_on(&mut self, id: &IssueId, since: Timestamp, why: String) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.phase = Phase::Starting;
-        let now = Timestamp::now();
-        // The ledger knows how long it stood in the queue, but not that it had to wait for a seat.
+        let now = self.ops.clock.now();
+        // The store knows how long it stood in the queue, but not that it had to wait for a seat.
         job.meter.pause(now.since(since), now);
         let (agent, was_judged) = (job.attempt.agent.clone(), job.state == State::Gating);
         self.tell(&Event::Resumed { issue: id.clone(), agent });
-        if !was_judged || self.step(id, Step::Reject, Detail::default()).await {
+        if !was_judged || self.take_step(id, Step::Reject, Progress::default()).await {
             self.launch(id, Purpose::GoOn { why }).await;
         }
     }
@@ -109,8 +111,8 @@ impl Dispatcher {
     /// An agent may wait in the middle of its work, in its seat, for another one that is due: then neither would go on.
     pub(super) async fn look_who_waits_for(&mut self, id: &IssueId) {
         let Some(job) = self.jobs.get(id) else { return };
-        let (ledger, agent) = (self.clerk.ledger.clone(), job.attempt.agent.clone());
-        let asked = tokio::task::spawn_blocking(move || ledger.held_up_by(&agent)).await;
+        let (ops, agent) = (self.ops.clone(), job.attempt.agent.clone());
+        let asked = tokio::task::spawn_blocking(move || ops.held_up_by(&agent)).await;
         let held_up = asked.ok().and_then(Result::ok).unwrap_or_default();
         let mut working = self.jobs.values().filter(|job| job.session().is_some());
         let is_awaited = working.any(|job| held_up.contains(&job.attempt.agent));
@@ -120,6 +122,6 @@ impl Dispatcher {
     }
 }
 
-fn due(why: String) -> Phase {
-    Phase::Due(Due { since: Timestamp::now(), why, is_awaited: false })
+fn due(since: Timestamp, why: String) -> Phase {
+    Phase::Due(Due { since, why, is_awaited: false })
 }

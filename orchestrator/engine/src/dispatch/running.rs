@@ -4,7 +4,7 @@ use std::mem;
 use std::time::Duration;
 
 use mala_agents::stream::{Limited, Progress, Terminal, Usage};
-use mala_core::{IssueId, Timestamp};
+use mala_core::{Attempt, IssueId};
 use tokio::time::Instant;
 
 use super::job::{Backoff, Cut, Phase, Turn, WaitHistory};
@@ -14,7 +14,6 @@ use super::{Dispatcher, WorkerEvent};
 use crate::State;
 use crate::event::Event;
 use crate::limits::{Limit, Reached};
-use crate::ports::{Attempt, Detail};
 use crate::session::{SessionEnd, Stop};
 
 /// Backoff where the client does not say how long: the first, doubled each time, and the longest.
@@ -26,7 +25,7 @@ const MIN_BACKOFF: Duration = Duration::from_secs(1);
 impl Dispatcher {
     pub(super) fn on_progress(&mut self, id: &IssueId, progress: Vec<Progress>, usage: Usage) {
         let Some(job) = self.jobs.get_mut(id) else { return };
-        job.meter.sign_of_life(Timestamp::now());
+        job.meter.sign_of_life(self.ops.clock.now());
         job.meter.set_usage(usage);
         let agent = job.attempt.agent.clone();
         let (mut events, mut sessions) = (Vec::new(), Vec::new());
@@ -64,10 +63,10 @@ impl Dispatcher {
 
     /// Writes down how the conversation is called, at once: whoever resumes a killed run needs it.
     fn keep_session(&self, attempt: Attempt, state: State, session: String) {
-        let ledger = self.clerk.ledger.clone();
-        let detail = Detail { session: Some(session), ..Detail::default() };
+        let ops = self.ops.clone();
+        let progress = mala_store::Progress { session: Some(session), ..Default::default() };
         // The next step writes it again, so a failure here is not the end.
-        self.background(move || ledger.advance(&attempt, state, state, &detail), WorkerEvent::SessionKept);
+        self.background(move || ops.advance(&attempt, (state, state), &progress), WorkerEvent::SessionKept);
     }
 
     /// The process has ended: back off, wait, go on, or ask the gate.
@@ -102,7 +101,7 @@ impl Dispatcher {
 
     fn back_off(&mut self, id: &IssueId, limited: &Limited) {
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let now = Timestamp::now();
+        let now = self.ops.clock.now();
         let span = match limited.until {
             Some(until) => until.since(now).max(MIN_BACKOFF),
             None => FIRST_BACKOFF.saturating_mul(1 << job.backoffs.min(10)).min(MAX_BACKOFF),
@@ -123,7 +122,7 @@ impl Dispatcher {
         if *until > Instant::now() {
             return;
         }
-        let (now, why) = (Timestamp::now(), why.clone());
+        let (now, why) = (self.ops.clock.now(), why.clone());
         job.meter.pause(now.since(*since), now);
         let agent = job.attempt.agent.clone();
         self.tell(&Event::Resumed { issue: id.clone(), agent });
@@ -133,20 +132,20 @@ impl Dispatcher {
     pub(super) async fn check_time(&mut self, id: &IssueId) {
         let Some(job) = self.jobs.get(id) else { return };
         let is_cut = !matches!(&job.phase, Phase::Running(running) if running.cut.is_none());
-        let now = Timestamp::now();
+        let now = self.ops.clock.now();
         if is_cut || job.meter.timed_out(&job.limits, now, |_| Duration::ZERO).is_none() {
             return;
         }
-        // It looks late; what it waited for others does not count, and only the ledger knows that. If it cannot say,
+        // It looks late; what it waited for others does not count, and only the store knows that. If it cannot say,
         // nobody is cut off for it: the next tick asks again.
-        let (ledger, agent) = (self.clerk.ledger.clone(), job.attempt.agent.clone());
+        let (ops, agent) = (self.ops.clone(), job.attempt.agent.clone());
         let (mut meter, limits) = (job.meter.clone(), job.limits);
         let asked = tokio::task::spawn_blocking(move || {
             // A test may run for long without a word.
-            if let Some(tested) = ledger.last_tested(&agent, meter.last_sign()).ok()? {
+            if let Some(tested) = ops.last_tested(&agent, meter.last_sign()).ok()? {
                 meter.sign_of_life(tested);
             }
-            let waited = |since| ledger.waited(&agent, since).unwrap_or(Duration::MAX);
+            let waited = |since| ops.waited(&agent, since).unwrap_or(Duration::MAX);
             Some((meter.last_sign(), meter.timed_out(&limits, now, waited)))
         });
         let Ok(Some((last_sign, reached))) = asked.await else { return };
@@ -181,7 +180,7 @@ impl Dispatcher {
     fn cut(&mut self, id: &IssueId, cut: Cut) {
         let Some(Phase::Running(running)) = self.jobs.get_mut(id).map(|job| &mut job.phase) else { return };
         if !matches!(running.cut, Some(Cut::LastCall(_))) {
-            running.session.end(Stop::Ask(self.options.grace));
+            running.session.end(Stop::Ask(self.ops.options.grace));
             running.cut = Some(cut);
         }
     }

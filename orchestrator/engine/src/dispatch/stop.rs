@@ -10,17 +10,18 @@ use std::io;
 use std::time::Duration;
 
 use mala_core::IssueId;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 
 use super::Dispatcher;
 use super::job::Job;
-use crate::clerk::Cause;
+use crate::blocking::Cause;
 use crate::event::Event;
 use crate::limits::span;
 use crate::session::Stop;
 
 /// How long an agent may take to end in a hurry.
-const SHORT_GRACE: Duration = Duration::from_secs(2);
+const HURRY_GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stopping {
@@ -41,28 +42,21 @@ impl Stopping {
     }
 }
 
+/// Each one is a wish to end the run sooner.
+pub(crate) type Interrupts = mpsc::UnboundedReceiver<()>;
+
 /// The signals that end a run.
-pub(super) struct Signals([Signal; 3]);
-
-impl Signals {
-    pub(super) fn listen() -> io::Result<Self> {
-        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        let [a, b, c] = kinds.map(signal);
-        Ok(Self([a?, b?, c?]))
+pub(crate) fn interrupts() -> io::Result<Interrupts> {
+    let (sender, interrupts) = mpsc::unbounded_channel();
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let (mut signals, sender) = (signal(kind)?, sender.clone());
+        tokio::spawn(async move { while signals.recv().await.is_some() && sender.send(()).is_ok() {} });
     }
-
-    pub(super) async fn next(&mut self) {
-        let [a, b, c] = &mut self.0;
-        tokio::select! {
-            _ = a.recv() => {}
-            _ = b.recv() => {}
-            _ = c.recv() => {}
-        }
-    }
+    Ok(interrupts)
 }
 
 impl Dispatcher {
-    pub(super) fn on_signal(&mut self) {
+    pub(super) fn on_interrupt(&mut self) {
         match self.stopping {
             Stopping::No => self.drain(
                 "the run was stopped",
@@ -73,7 +67,7 @@ impl Dispatcher {
                 self.tell(&Event::Stopping {
                     how: "agents are ended, and their work is handed over (again: now)".to_owned(),
                 });
-                self.stop_sessions(Stop::Ask(SHORT_GRACE));
+                self.stop_sessions(Stop::Ask(HURRY_GRACE));
             }
             Stopping::Hurry | Stopping::Now => {
                 self.stopping = Stopping::Now;
@@ -84,13 +78,13 @@ impl Dispatcher {
     }
 
     pub(super) fn on_timeout(&mut self) {
-        let limit = self.options.timeout.map(span).unwrap_or_default();
+        let limit = self.ops.options.timeout.map(span).unwrap_or_default();
         self.drain(&format!("the run's time of {limit} is over"), "the run's time is over");
     }
 
     /// The run has cost too much: nothing new begins, and what runs is judged and handed over.
     pub(super) fn check_budget(&mut self) {
-        let Some(budget) = self.options.budget.filter(|_| self.stopping == Stopping::No) else { return };
+        let Some(budget) = self.ops.options.budget.filter(|_| self.stopping == Stopping::No) else { return };
         let running: f64 = self.jobs.values().filter_map(|job| job.meter.usage().cost).sum();
         let spent = running + self.attempts.iter().filter_map(|attempt| attempt.cost).sum::<f64>();
         if spent > budget {
@@ -112,7 +106,7 @@ impl Dispatcher {
     fn drain(&mut self, reason: &str, how: &str) {
         self.stopping = Stopping::Drain(reason.to_owned());
         self.tell(&Event::Stopping { how: how.to_owned() });
-        let grace = self.options.grace;
+        let grace = self.ops.options.grace;
         self.stop_sessions(Stop::Ask(grace));
         let at_rest = self.jobs.iter().filter(|(_, job)| job.is_at_rest());
         let at_rest: Vec<IssueId> = at_rest.map(|(id, _)| id.clone()).collect();

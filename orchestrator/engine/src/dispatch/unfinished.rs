@@ -19,7 +19,7 @@ impl Dispatcher {
         if matches!(self.stopping, Stopping::Hurry | Stopping::Now) {
             return;
         }
-        let (source, ids) = (self.clerk.source.clone(), self.left.keys().cloned().collect());
+        let (source, ids) = (self.ops.source.clone(), self.left.keys().cloned().collect());
         let is_closed = move |id: &IssueId| source.show(id).is_ok_and(|issue| issue.is_closed());
         for id in closed(ids, is_closed, LAST_LOOK).await {
             self.left.remove(&id);

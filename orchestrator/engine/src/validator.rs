@@ -1,4 +1,4 @@
-//! The gate's verdict on an attempt, as `mala gate check` would give it.
+//! The seam to what decides whether an attempt is done, and the gate behind it.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -7,44 +7,68 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use mala_config::Settings;
-use mala_core::{CheckSubject, EvidenceId, Scope};
-use mala_engine::ports::{Attempt, FailedCheck, Judgement, PortError, Validator};
-use mala_engine::range;
+use mala_core::{Attempt, CheckSubject, EvidenceId, Scope};
 use mala_gate::evidence::Of;
 use mala_gate::judge::foreign_writes;
-use mala_gate::rules::Outcome;
+use mala_gate::rules::{Outcome, RulesError};
 use mala_gate::transcript::SessionTranscript;
 use mala_gate::verdict::Status;
 use mala_gate::{Candidate, Check, Evidence, EvidenceLog, Records, Rules, StoreOwnership, Verdict, check};
 use mala_git::{Oid, Repo};
 use mala_store::Store;
+use serde::Serialize;
 
-use crate::error::CliError;
+use crate::error::Result;
+use crate::range;
+
+/// The seam to what decides whether an attempt is done.
+pub trait Validator: Send + Sync {
+    /// Judges what an attempt has come to.
+    fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement>;
+}
+
+/// What the gate says.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Judgement {
+    pub accepted: bool,
+    /// Commits of this attempt, oldest first.
+    pub commits: Vec<String>,
+    /// The outcome without a commit that was accepted, such as `no-change: reason`.
+    pub outcome: Option<String>,
+    /// Only what did not pass.
+    pub failed: Vec<FailedCheck>,
+}
+
+/// One thing that is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FailedCheck {
+    pub name: String,
+    /// What is wrong and what to do about it.
+    pub detail: String,
+    pub evidence: Vec<String>,
+    /// The end of the output of the command that failed, if one did.
+    pub output: Option<String>,
+}
 
 /// How much of a failing command's output an agent is shown.
-const OUTPUT_TAIL: u64 = 4 << 10;
+const OUTPUT_TAIL_BYTES: u64 = 4 << 10;
 
 #[derive(Debug)]
-pub(crate) struct StoreGate {
+pub struct GateValidator {
     scope: Scope,
     rules: Rules,
     /// Whether what clients wrote down themselves counts.
     transcripts: bool,
 }
 
-impl StoreGate {
-    pub(crate) fn new(scope: &Scope, settings: &Settings) -> Result<Self, CliError> {
+impl GateValidator {
+    pub fn new(scope: &Scope, settings: &Settings) -> Result<Self, RulesError> {
         let transcripts = settings.transcripts.evidence;
         Ok(Self { scope: scope.clone(), rules: Rules::of(settings)?, transcripts })
     }
 
     /// Every commit must be properly made; together they must leave what was proven.
-    fn verdicts(
-        &self,
-        attempt: &Attempt,
-        own: &[Oid],
-        message: Option<&str>,
-    ) -> Result<Vec<Check>, PortError> {
+    fn verdicts(&self, attempt: &Attempt, own: &[Oid], message: Option<&str>) -> Result<Vec<Check>> {
         let [earlier @ .., last] = own else { return Ok(self.check(attempt, None, message)?.checks) };
         if earlier.is_empty() {
             return Ok(self.check(attempt, Some(last), message)?.checks);
@@ -65,12 +89,7 @@ impl StoreGate {
         Ok(checks)
     }
 
-    fn check(
-        &self,
-        attempt: &Attempt,
-        commit: Option<&Oid>,
-        message: Option<&str>,
-    ) -> Result<Verdict, PortError> {
+    fn check(&self, attempt: &Attempt, commit: Option<&Oid>, message: Option<&str>) -> Result<Verdict> {
         let repo = Repo::new(self.scope.clone());
         let ownership = StoreOwnership::new(Store::open(&self.scope)?);
         let log = EvidenceLog::of(&self.scope);
@@ -94,7 +113,7 @@ impl StoreGate {
         ownership: &StoreOwnership,
         attempt: &Attempt,
         commit: Option<&Oid>,
-    ) -> Result<Vec<Evidence>, PortError> {
+    ) -> Result<Vec<Evidence>> {
         let Some(commit) = commit.filter(|_| self.transcripts) else { return Ok(Vec::new()) };
         let mut store = Store::open(&self.scope)?;
         let transcript = SessionTranscript::of_session(&mut store, &attempt.agent, Some(attempt.started_at));
@@ -134,8 +153,8 @@ impl StoreGate {
     }
 }
 
-impl Validator for StoreGate {
-    fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement, PortError> {
+impl Validator for GateValidator {
+    fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement> {
         let repo = Repo::new(self.scope.clone());
         let base = attempt.head.as_ref();
         let own = range::commits(&repo, base, &attempt.agent, &self.rules.issue, &attempt.issue)?;
@@ -160,7 +179,7 @@ impl Validator for StoreGate {
 fn tail(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL))).ok()?;
+    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL_BYTES))).ok()?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())

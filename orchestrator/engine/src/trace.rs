@@ -6,13 +6,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mala_core::{IssueId, Timestamp};
-use mala_engine::{Event, Reporter};
 use mala_logs::telemetry::spans::{self, Span};
 use mala_logs::telemetry::{GateResult, metrics, traceparent};
 
+use crate::event::{Event, Reporter};
+
 /// The spans that are open.
 #[derive(Debug, Clone)]
-pub(crate) struct Trace(Arc<Mutex<Open>>);
+pub struct Trace(Arc<Mutex<Open>>);
 
 #[derive(Debug)]
 struct Open {
@@ -39,7 +40,7 @@ impl Trace {
     }
 
     /// Tells events, and passes them on.
-    pub(crate) fn of(&self, next: Box<dyn Reporter>) -> Box<dyn Reporter> {
+    pub fn of(&self, next: Box<dyn Reporter>) -> Box<dyn Reporter> {
         Box::new(Traced { trace: self.clone(), next })
     }
 

@@ -7,11 +7,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use mala_agents::start::{self, LaunchSpec, Order};
+use mala_config::Settings;
 use mala_core::ports::Liveness as _;
-use mala_core::{AgentId, Life, Scope};
-use mala_engine::ports::{Attempt, PortError};
-use mala_engine::session::process::{self, ProcessSpec, Reach};
-use mala_engine::session::{Session, SessionEvents, SessionOrder, Sessions, file_name};
+use mala_core::{AgentId, Attempt, Life, Scope};
 use mala_git::Repo;
 use mala_logs::telemetry::TRACEPARENT;
 use mala_session::{git_guard, jail};
@@ -19,8 +17,12 @@ use mala_store::Store;
 use mala_store::process::{Process, ProcessTable, kill, wait_for_end};
 use nix::unistd::Uid;
 
-use super::self_test::{Hooked, Stage};
-use super::trace::Trace;
+use super::process::{self, ProcessSpec, Reach};
+use super::self_test::{Hooked, SelfTestError, Stage};
+use super::{Session, SessionEvents, SessionOrder, Sessions, file_name};
+use crate::error::Result;
+use crate::options::Profiles;
+use crate::trace::Trace;
 
 /// What the process calls itself that ends an agent's tree; it has the environment of its supervisor.
 const KEEPER: &str = "mala-keeper";
@@ -34,20 +36,32 @@ fn mark(attempt: &Attempt) -> String {
 
 /// Starts agents under `mala exec`, with locks that live as long as this process.
 #[derive(Debug)]
-pub(crate) struct ExecSessions {
-    pub(crate) scope: Scope,
-    pub(crate) mala: PathBuf,
+pub struct ExecSessions {
+    pub(super) scope: Scope,
+    pub(super) mala: PathBuf,
     /// Refuse to run where the kernel cannot enforce.
-    pub(crate) require_kernel: bool,
+    pub(super) require_kernel: bool,
     /// What agents are told they are a part of.
-    pub(crate) trace: Trace,
+    pub(super) trace: Trace,
     /// Whether the kernel helps here, once that is known: to find out costs a process.
-    pub(crate) has_kernel: OnceLock<bool>,
+    pub(super) has_kernel: OnceLock<bool>,
     /// Clients that may be started, whose hooks must work.
     pub(super) hooked: Vec<Hooked>,
 }
 
 impl ExecSessions {
+    /// `mala` is the program that agents are started with.
+    pub fn new(scope: &Scope, settings: &Settings, profiles: &Profiles, mala: PathBuf, trace: Trace) -> Self {
+        Self {
+            scope: scope.clone(),
+            mala,
+            require_kernel: settings.enforcement.require_kernel,
+            trace,
+            has_kernel: OnceLock::new(),
+            hooked: Hooked::of(profiles.in_use()),
+        }
+    }
+
     pub(super) fn exec(&self, agent: &AgentId) -> Command {
         let mut command = Command::new(&self.mala);
         command.current_dir(self.scope.root()).env_remove("MALA_AGENT");
@@ -78,7 +92,7 @@ impl ExecSessions {
 }
 
 impl Sessions for ExecSessions {
-    fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>, PortError> {
+    fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>> {
         let SessionOrder { attempt, profile, .. } = order;
         let directory = self.scope.state_dir().join("agents").join(file_name(attempt.agent.as_str()));
         let spec = start::spec(&Order {
@@ -106,7 +120,7 @@ impl Sessions for ExecSessions {
     }
 
     /// A supervisor ends with its run, and its keeper ends the tree then. This makes sure that it has happened.
-    fn reap(&self, attempt: &Attempt) -> Result<(), PortError> {
+    fn reap(&self, attempt: &Attempt) -> Result<()> {
         let supervisor = Store::open(&self.scope)?.attempt(attempt.id)?.supervisor;
         if let Some(supervisor) = supervisor.filter(|it| ProcessTable.of(it) == Life::Alive) {
             kill(&supervisor);
@@ -138,11 +152,13 @@ impl Sessions for ExecSessions {
         }
     }
 
-    fn self_test(&self) -> Result<(), PortError> {
+    fn self_test(&self) -> Result<()> {
         let is_enforced = match jail::kernel(&self.scope) {
             Ok(_) => true,
-            Err(why) if self.require_kernel => return Err(why.to_string().into()),
-            Err(why @ mala_sandbox::Unsupported::AlreadyInside) => return Err(why.to_string().into()),
+            Err(why) if self.require_kernel => return Err(SelfTestError::Kernel(why).into()),
+            Err(why @ mala_sandbox::Unsupported::AlreadyInside) => {
+                return Err(SelfTestError::Kernel(why).into());
+            }
             Err(_) => false,
         };
         let stage = Stage::set(self)?;

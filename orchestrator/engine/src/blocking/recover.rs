@@ -1,27 +1,28 @@
 //! What a run that was killed has left behind, made good.
 
-use mala_core::RunId;
+use mala_core::{Attempt, Interruption, RunId};
 use mala_git::salvage;
+use mala_store::Progress;
 
-use super::{AttemptEnd, Cause, Clerk, EndKind};
-use crate::error::causes;
-use crate::ports::{Attempt, Detail, Interruption, Judgement, PortError};
+use super::{AttemptEnd, BlockingOps, Cause, EndKind};
+use crate::error::{Result, causes};
 use crate::summary::Recovered;
+use crate::validator::Judgement;
 use crate::{State, Step};
 
-impl Clerk {
+impl BlockingOps {
     /// Ends every attempt of runs that are gone: nothing of theirs runs any more, work that passes the gate counts, other
     /// work is saved and handed over. May itself be killed at any point and repeated. One that cannot be ended now, because
     /// its tracker does not answer for example, is left for the next start and keeps nobody else from working.
-    pub(crate) fn recover(&self, run: &RunId) -> Result<Vec<Recovered>, PortError> {
+    pub(crate) fn recover(&self, run: &RunId) -> Result<Vec<Recovered>> {
         salvage::sweep(&self.repo);
         let (mut keep, mut agents) = (vec![run.clone()], Vec::new());
         let mut recovered = Vec::new();
-        for attempt in self.ledger.abandoned()? {
+        for attempt in self.abandoned()? {
             recovered.push(self.recover_one(&attempt).unwrap_or_else(|error| {
                 keep.push(attempt.run.clone());
                 agents.push(attempt.agent.clone());
-                let why = causes(&*error);
+                let why = causes(&error);
                 Recovered::new(&attempt, format!("not ended, because that failed: {why}"))
             }));
         }
@@ -32,11 +33,11 @@ impl Clerk {
         Ok(recovered)
     }
 
-    fn recover_one(&self, attempt: &Attempt) -> Result<Recovered, PortError> {
+    fn recover_one(&self, attempt: &Attempt) -> Result<Recovered> {
         let state = attempt.state;
         self.sessions.reap(attempt)?;
         if state == State::Claimed && attempt.saved_ref.is_none() && !self.has_left_work(attempt)? {
-            self.put_back(attempt, "its run ended before the agent began")?;
+            self.put_back(attempt)?;
             return Ok(Recovered::new(attempt, "put back".to_owned()));
         }
         // The gate may fail here for reasons of its own; what is certain is that the work must not be lost.
@@ -45,12 +46,14 @@ impl Clerk {
             _ => self.validator.judge(attempt, None).unwrap_or_default(),
         };
         let is_accepted = judgement.accepted;
-        let from = if is_accepted { self.bring_to_gate(attempt, state)? } else { state };
+        if is_accepted {
+            self.bring_to_gate(attempt)?;
+        }
         let (reason, cause) = match attempt.interruption {
             Some(Interruption::Stopped) => ("the run was stopped", Cause::Stopped),
             Some(Interruption::Killed) | None => ("its run was killed", Cause::Killed),
         };
-        let mut end = AttemptEnd::cut_off(attempt.clone(), from, reason, cause);
+        let mut end = AttemptEnd::cut_off(attempt.clone(), reason, cause);
         if is_accepted {
             end.kind = EndKind::Accept;
         }
@@ -71,13 +74,14 @@ impl Clerk {
     }
 
     /// Journals the steps that the run did not come to: nothing is done but through the gate.
-    fn bring_to_gate(&self, attempt: &Attempt, mut state: State) -> Result<State, PortError> {
-        while state != State::Gating {
+    fn bring_to_gate(&self, attempt: &Attempt) -> Result<()> {
+        let mut state = attempt.state;
+        while state.after(Step::Accept).is_err() {
             let step = if state == State::Running { Step::End } else { Step::Start };
             let next = state.after(step)?;
-            self.ledger.advance(attempt, state, next, &Detail::default())?;
+            self.advance(attempt, (state, next), &Progress::default())?;
             state = next;
         }
-        Ok(state)
+        Ok(())
     }
 }

@@ -3,14 +3,18 @@
 //! The order is the promise. While the agent's locks are still held: its uncommitted work is saved to a ref, then its
 //! files are restored, then the note is written, and only with the end of the attempt do the locks go.
 
+use mala_core::{Attempt, Interruption, Spend};
 use mala_git::salvage::{Before, Staged};
 use mala_issues::Label;
+use mala_store::{End, Finish, Next, Progress};
 use serde_json::json;
 
-use super::Clerk;
+use super::BlockingOps;
+use crate::error::Result;
 use crate::note::{self, Handoff};
-use crate::ports::{Attempt, Ending, Finish, Interruption, Judgement, PortError};
-use crate::{State, range};
+use crate::options::Keeping;
+use crate::range;
+use crate::validator::Judgement;
 
 /// Why an attempt ends without having been accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +42,6 @@ impl Cause {
 #[derive(Debug, Clone)]
 pub(crate) struct AttemptEnd {
     pub(crate) attempt: Attempt,
-    pub(crate) from: State,
     pub(crate) kind: EndKind,
     pub(crate) judgement: Judgement,
     pub(crate) last_message: Option<String>,
@@ -49,10 +52,9 @@ pub(crate) struct AttemptEnd {
 
 impl AttemptEnd {
     /// Of an attempt that nobody has watched to its end.
-    pub(crate) fn cut_off(attempt: Attempt, from: State, reason: &str, cause: Cause) -> Self {
+    pub(crate) fn cut_off(attempt: Attempt, reason: &str, cause: Cause) -> Self {
         Self {
             attempt,
-            from,
             kind: EndKind::HandOver { reason: reason.to_owned(), cause },
             judgement: Judgement::default(),
             last_message: None,
@@ -83,9 +85,9 @@ pub(crate) struct EndResult {
     pub(crate) is_blocked: bool,
 }
 
-impl Clerk {
+impl BlockingOps {
     /// Ends the attempt as `end` says. May be repeated.
-    pub(crate) fn end(&self, end: &AttemptEnd) -> Result<EndResult, PortError> {
+    pub(crate) fn end(&self, end: &AttemptEnd) -> Result<EndResult> {
         match &end.kind {
             EndKind::Accept => self.accept(end),
             EndKind::HandOver { reason, cause } => self.hand_over(end, reason, *cause),
@@ -94,7 +96,7 @@ impl Clerk {
 
     /// The gate has passed: the issue is closed. What the agent left uncommitted is saved and taken away, so that the
     /// next agent finds a clean checkout.
-    fn accept(&self, end: &AttemptEnd) -> Result<EndResult, PortError> {
+    fn accept(&self, end: &AttemptEnd) -> Result<EndResult> {
         let attempt = &end.attempt;
         let left = self.salvage(attempt, "left over after the issue was done");
         let reason = match (&end.judgement.outcome, end.judgement.commits.as_slice()) {
@@ -104,7 +106,7 @@ impl Clerk {
         let note = note::left_over(&left).map(|left| {
             format!("Attempt {} by `{}` is done ({reason}).{left}", attempt.number, attempt.agent)
         });
-        let ending = Ending::Done { reason };
+        let ending = End::Done { commit: Some(reason) };
         self.tell_tracker(attempt, note.as_deref(), &ending)?;
         let result = self.end_result(attempt, &left, end.judgement.commits.clone(), false);
         self.finish(attempt, &finish(end, ending, note, result.saved_ref.clone()))?;
@@ -112,7 +114,7 @@ impl Clerk {
     }
 
     /// The attempt has failed: its work is saved, its issue gets a note and goes back.
-    fn hand_over(&self, end: &AttemptEnd, reason: &str, cause: Cause) -> Result<EndResult, PortError> {
+    fn hand_over(&self, end: &AttemptEnd, reason: &str, cause: Cause) -> Result<EndResult> {
         let attempt = &end.attempt;
         let left = self.salvage(attempt, reason);
         let commits = self.commits(end);
@@ -126,23 +128,23 @@ impl Clerk {
             log: end.log.as_deref(),
         });
         let is_blocked = match cause {
-            Cause::Failed | Cause::Killed => self.ledger.tries(&attempt.issue)?.ended + 1 >= self.attempts,
+            Cause::Failed | Cause::Killed => self.tries(&attempt.issue)?.ended + 1 >= self.options.attempts,
             Cause::Asks => true,
             Cause::Stopped => false,
         };
-        let reason = reason.to_owned();
-        let ending = if is_blocked { Ending::Blocked { reason } } else { Ending::HandedOver { reason } };
+        let next = if is_blocked { Next::AskAPerson } else { Next::TryAgain };
+        let ending = End::HandedOver { reason: reason.to_owned(), next };
         self.tell_tracker(attempt, Some(&note), &ending)?;
         let result = self.end_result(attempt, &left, commits, is_blocked);
         let mut finish = finish(end, ending, Some(note), result.saved_ref.clone());
-        finish.interruption = cause.interruption();
+        finish.progress.interruption = cause.interruption();
         self.finish(attempt, &finish)?;
         Ok(result)
     }
 
     /// Ends the attempt. Only then nobody needs what was kept of the time before it: until then its end may be tried again.
-    fn finish(&self, attempt: &Attempt, finish: &Finish) -> Result<(), PortError> {
-        self.ledger.finish(attempt, finish)?;
+    fn finish(&self, attempt: &Attempt, finish: &Finish) -> Result<()> {
+        self.finish_in_store(attempt, finish)?;
         // What stays there is removed when the next run begins.
         let _ = Staged::of(self.repo.scope(), &attempt.agent).forget();
         let _ = Before::forget_for(&self.repo, &attempt.run, &attempt.agent);
@@ -156,13 +158,14 @@ impl Clerk {
         if !judgement.commits.is_empty() {
             return judgement.commits.clone();
         }
-        let found = range::commits(&self.repo, head.as_ref(), agent, &self.mark, issue).unwrap_or_default();
+        let found =
+            range::commits(&self.repo, head.as_ref(), agent, &self.options.mark, issue).unwrap_or_default();
         found.iter().map(ToString::to_string).collect()
     }
 
     /// Where another tracker keeps the issue, it is told first: a note must be there before anybody can take the issue.
-    fn tell_tracker(&self, attempt: &Attempt, note: Option<&str>, ending: &Ending) -> Result<(), PortError> {
-        if self.keeping == crate::options::Keeping::Ledger {
+    fn tell_tracker(&self, attempt: &Attempt, note: Option<&str>, ending: &End) -> Result<()> {
+        if self.options.keeping == Keeping::Store {
             return Ok(());
         }
         let Attempt { issue, agent, .. } = attempt;
@@ -170,31 +173,40 @@ impl Clerk {
             self.source.append_note(issue, note)?;
         }
         match ending {
-            Ending::Done { reason } => {
+            End::Done { commit } => {
                 self.source.remove_label(issue, &Label::needs_followup())?;
-                self.source.close(issue, reason)?;
+                self.source.close(issue, commit.as_deref().unwrap_or_default())?;
             }
-            Ending::HandedOver { .. } | Ending::Blocked { .. } => {
+            End::HandedOver { next, .. } => {
                 self.source.add_label(issue, &Label::needs_followup())?;
-                if matches!(ending, Ending::Blocked { .. }) {
+                if *next == Next::AskAPerson {
                     self.source.add_label(issue, &Label::new("blocked")?)?;
                 }
                 self.source.release(issue, agent)?;
             }
+            End::GivenBack => self.source.release(issue, agent)?,
         }
         Ok(())
     }
 }
 
-fn finish(end: &AttemptEnd, ending: Ending, note: Option<String>, saved_ref: Option<String>) -> Finish {
-    Finish {
-        from: end.from,
-        ending,
-        note,
+fn finish(end: &AttemptEnd, ending: End, note: Option<String>, saved_ref: Option<String>) -> Finish {
+    let spend = Spend { cost_micros: micros(end.cost.unwrap_or(0.0)), tokens: end.tokens };
+    let progress = Progress {
         saved_ref,
-        cost: end.cost,
-        tokens: end.tokens,
         verdict: Some(json!(end.judgement)),
-        interruption: None,
-    }
+        spend: Some(spend),
+        ..Progress::default()
+    };
+    Finish { end: ending, note, progress }
+}
+
+/// Dollars as whole millionths.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "costs are never negative, and a run that costs more than 2^64 micros is over long before"
+)]
+fn micros(dollars: f64) -> u64 {
+    (dollars.max(0.0) * 1_000_000.0).round() as u64
 }

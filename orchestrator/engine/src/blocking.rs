@@ -2,45 +2,46 @@
 //! repeated after a kill: the order of the steps is what keeps promises, not their being uninterrupted.
 
 mod ending;
+mod journal;
 mod leftovers;
+mod parking;
 mod recover;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use mala_agents::start::Profile;
 use mala_core::claim::Reading;
-use mala_core::{AgentId, Issue, IssueId, Key, Mode, Owner, RunId, Target, Want};
-use mala_gate::rules::IssuePattern;
+use mala_core::ports::Clock;
+use mala_core::{AgentId, Attempt, Issue, IssueId, Key, Mode, RunId, Target, Want};
 use mala_git::salvage::{self, SavedRef, Uncommitted};
 use mala_git::{Content, Repo, RepoPath};
-use mala_issues::{ClaimAnswer as TrackerAnswer, IssueSource};
+use mala_issues::{ClaimAnswer, IssueSource};
+use mala_store::{NewAttempt, Store, Tracker};
 
-use crate::State;
-use crate::options::Keeping;
-use crate::ports::{Attempt, ClaimAnswer, ClaimRequest, Held, Judgement, Ledger, PortError, Validator};
+use crate::error::{EngineError, Result};
+use crate::event::Held;
+use crate::options::{Keeping, Options};
 use crate::session::Sessions;
+use crate::validator::{Judgement, Validator};
 
 pub(crate) use ending::{AttemptEnd, Cause, EndKind, EndResult};
+use journal::StoreClaim;
+pub use journal::unfinished_run;
+pub(crate) use parking::WaitOutcome;
 
-/// Does the blocking work of a run.
+/// Does the blocking work of a run. The store is used by one thread at a time.
 #[derive(Clone)]
-pub(crate) struct Clerk {
-    pub(crate) ledger: Arc<dyn Ledger>,
+pub(crate) struct BlockingOps {
+    pub(crate) store: Arc<Mutex<Store>>,
     pub(crate) source: Arc<dyn IssueSource>,
     pub(crate) sessions: Arc<dyn Sessions>,
     pub(crate) validator: Arc<dyn Validator>,
     pub(crate) repo: Repo,
-    /// The process that does it.
-    pub(crate) owner: Owner,
-    pub(crate) keeping: Keeping,
-    /// How a commit message names an issue.
-    pub(crate) mark: IssuePattern,
-    /// Attempts before an issue is left to a person.
-    pub(crate) attempts: u32,
-    /// Attempts that were cut off are gone on with.
-    pub(crate) resumes: bool,
+    pub(crate) options: Arc<Options>,
+    pub(crate) clock: Arc<dyn Clock + Send + Sync>,
 }
 
 /// What a claim came to.
@@ -90,7 +91,7 @@ pub(crate) struct Fingerprint {
     files: BTreeMap<RepoPath, Content>,
 }
 
-impl Clerk {
+impl BlockingOps {
     /// The files that an issue names, as far as they make sense here; the others, in words.
     pub(crate) fn hints(&self, issue: &Issue) -> (Vec<Want>, Vec<String>) {
         let scope = self.repo.scope();
@@ -112,52 +113,45 @@ impl Clerk {
         issue: &IssueId,
         profile: &str,
         is_asked_for: bool,
-    ) -> Result<Claim, PortError> {
+    ) -> Result<Claim> {
         let issue = self.source.show(issue)?;
         if issue.is_closed() {
             return Ok(Claim::Gone("it is closed".to_owned()));
         }
-        let tries = self.ledger.tries(&issue.id)?;
-        if tries.ended >= self.attempts && !is_asked_for {
+        let tries = self.tries(&issue.id)?;
+        if tries.ended >= self.options.attempts && !is_asked_for {
             return Ok(Claim::TooOften(tries.ended));
         }
-        if is_asked_for && self.keeping == Keeping::Ledger {
-            self.ledger.unblock(&issue.id)?;
+        if is_asked_for && self.options.keeping == Keeping::Store {
+            self.unblock(&issue.id)?;
         }
         let mut left = self.left_over(&issue.id)?;
         let mut files = self.hints(&issue).0;
         if let Some(saved) = left.as_ref().and_then(|left| left.saved.as_ref()) {
             files.extend(self.wants(&saved.files(&self.repo)?));
         }
-        let request = ClaimRequest {
+        let new = NewAttempt {
             run: run.clone(),
             issue: issue.id.clone(),
+            tracker: match self.options.keeping {
+                Keeping::Store => Tracker::BuiltIn,
+                Keeping::Tracker => Tracker::Other,
+            },
             agent: agent_name(profile, &issue.id, tries.next),
             profile: profile.to_owned(),
-            files,
             head: self.repo.resolve("HEAD")?,
+            files,
+            owner: self.options.owner.clone(),
+            ttl: self.options.lock.ttl,
         };
-        self.keep_uncommitted(run, &request.agent)?;
-        let attempt = match self.ledger.claim(&request)? {
-            ClaimAnswer::Claimed(attempt) => attempt,
-            ClaimAnswer::Taken { why } => return Ok(Claim::Gone(why)),
-            ClaimAnswer::FilesHeld(held) => return Ok(Claim::FilesHeld(held)),
+        self.keep_uncommitted(run, &new.agent)?;
+        let attempt = match self.claim_in_store(&new)? {
+            StoreClaim::Granted(attempt) => *attempt,
+            StoreClaim::Gone(why) => return Ok(Claim::Gone(why)),
+            StoreClaim::FilesHeld(held) => return Ok(Claim::FilesHeld(held)),
         };
-        if self.keeping == Keeping::Tracker {
-            match self.source.claim(&issue.id, &attempt.agent) {
-                Ok(TrackerAnswer::Claimed) => {}
-                Ok(TrackerAnswer::AlreadyTaken { by }) => {
-                    let why = format!("{by} works on it");
-                    self.ledger.put_back(&attempt, &why)?;
-                    return Ok(Claim::Gone(why));
-                }
-                Err(error) => {
-                    // It may have claimed it all the same, and failed to say so.
-                    let _ = self.source.release(&issue.id, &attempt.agent);
-                    self.ledger.put_back(&attempt, "the tracker failed")?;
-                    return Err(error.into());
-                }
-            }
+        if let Some(why) = self.claim_in_tracker(&attempt)? {
+            return Ok(Claim::Gone(why));
         }
         if let Some(left) = &mut left
             && let Some(saved) = &left.saved
@@ -167,9 +161,30 @@ impl Clerk {
         Ok(Claim::Granted(Box::new(ClaimedIssue { attempt, issue, left })))
     }
 
+    /// Why the tracker did not give the issue, if it keeps issues and did not. Then the claim in the store is undone.
+    fn claim_in_tracker(&self, attempt: &Attempt) -> Result<Option<String>> {
+        let Attempt { issue, agent, .. } = attempt;
+        if self.options.keeping == Keeping::Store {
+            return Ok(None);
+        }
+        match self.source.claim(issue, agent) {
+            Ok(ClaimAnswer::Claimed) => Ok(None),
+            Ok(ClaimAnswer::AlreadyTaken { by }) => {
+                self.give_back(attempt)?;
+                Ok(Some(format!("{by} works on it")))
+            }
+            Err(error) => {
+                // It may have claimed it all the same, and failed to say so.
+                let _ = self.source.release(issue, agent);
+                self.give_back(attempt)?;
+                Err(error.into())
+            }
+        }
+    }
+
     /// What the last attempt at the issue left, if it was cut off and this run goes on with such.
-    fn left_over(&self, issue: &IssueId) -> Result<Option<Continuation>, PortError> {
-        let Some(left) = self.resumes.then(|| self.ledger.unfinished(issue)).transpose()?.flatten() else {
+    fn left_over(&self, issue: &IssueId) -> Result<Option<Continuation>> {
+        let Some(left) = self.options.resume.then(|| self.unfinished(issue)).transpose()?.flatten() else {
             return Ok(None);
         };
         let saved = match left.saved_ref {
@@ -189,31 +204,27 @@ impl Clerk {
     }
 
     /// What is written on the issue by others than its agents' runs.
-    pub(crate) fn notes(&self, issue: &IssueId) -> Result<Vec<String>, PortError> {
+    pub(crate) fn notes(&self, issue: &IssueId) -> Result<Vec<String>> {
         Ok(self.source.show(issue)?.notes.into_iter().map(|note| note.text).collect())
     }
 
     /// Undoes a claim that is not to be begun after all. Work that was put in place for it is saved again.
-    pub(crate) fn undo(&self, attempt: &Attempt, why: &str) -> Result<(), PortError> {
+    pub(crate) fn undo(&self, attempt: &Attempt, why: &str) -> Result<()> {
         if !self.has_left_work(attempt)? {
-            return self.put_back(attempt, why);
+            return self.put_back(attempt);
         }
-        self.end(&AttemptEnd::cut_off(attempt.clone(), State::Claimed, why, Cause::Stopped)).map(|_| ())
+        self.end(&AttemptEnd::cut_off(attempt.clone(), why, Cause::Stopped)).map(|_| ())
     }
 
     /// Undoes a claim that came to nothing.
-    pub(crate) fn put_back(&self, attempt: &Attempt, why: &str) -> Result<(), PortError> {
-        if self.keeping == Keeping::Tracker {
+    pub(crate) fn put_back(&self, attempt: &Attempt) -> Result<()> {
+        if self.options.keeping == Keeping::Tracker {
             self.source.release(&attempt.issue, &attempt.agent)?;
         }
-        self.ledger.put_back(attempt, why)
+        self.give_back(attempt)
     }
 
-    pub(crate) fn judge(
-        &self,
-        attempt: &Attempt,
-        message: Option<&str>,
-    ) -> Result<(Judgement, Fingerprint), PortError> {
+    pub(crate) fn judge(&self, attempt: &Attempt, message: Option<&str>) -> Result<(Judgement, Fingerprint)> {
         let judgement = self.validator.judge(attempt, message)?;
         let files = if judgement.accepted {
             BTreeMap::new()
@@ -228,34 +239,30 @@ impl Clerk {
 
     /// What the attempt's agent has changed and not committed. From here on it is held for the agent, so nobody else
     /// can take it before it is saved.
-    fn own_dirty_files(&self, attempt: &Attempt) -> Result<BTreeSet<RepoPath>, PortError> {
+    fn own_dirty_files(&self, attempt: &Attempt) -> Result<BTreeSet<RepoPath>> {
         self.own(attempt, salvage::dirty(&self.repo)?)
     }
 
     /// Those of the files that the attempt's agent had. They are held for it, too.
-    fn own(&self, attempt: &Attempt, files: BTreeSet<RepoPath>) -> Result<BTreeSet<RepoPath>, PortError> {
+    fn own(&self, attempt: &Attempt, files: BTreeSet<RepoPath>) -> Result<BTreeSet<RepoPath>> {
         let mut files: BTreeMap<Key, RepoPath> =
             files.into_iter().map(|path| (self.repo.key(&path), path)).collect();
         let keys: Vec<Key> = files.keys().cloned().collect();
-        let own = self.ledger.secure(attempt, &keys)?;
+        let own = self.secure(attempt, &keys)?;
         Ok(own.into_iter().filter_map(|key| files.remove(&key)).collect())
     }
 
     /// Keeps what people have left uncommitted, before the agent begins. What is held may be an agent's.
-    fn keep_uncommitted(&self, run: &RunId, agent: &AgentId) -> Result<(), PortError> {
-        let is_held =
-            |path: &RepoPath| Ok::<_, PortError>(!self.ledger.holders(&self.wants([path]))?.is_empty());
+    fn keep_uncommitted(&self, run: &RunId, agent: &AgentId) -> Result<()> {
+        let is_held = |path: &RepoPath| Ok::<_, EngineError>(!self.holders(&self.wants([path]))?.is_empty());
         Uncommitted::keep_unheld(&self.repo, run, agent, is_held)?;
         Ok(())
     }
 }
 
-impl std::fmt::Debug for Clerk {
+impl std::fmt::Debug for BlockingOps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Clerk")
-            .field("repo", &self.repo)
-            .field("keeping", &self.keeping)
-            .finish_non_exhaustive()
+        f.debug_struct("BlockingOps").field("repo", &self.repo).finish_non_exhaustive()
     }
 }
 

@@ -1,21 +1,43 @@
 //! What the numbers of the last day mean for the person who runs the agents, and what would help.
 
-use mala_config::HealthSettings;
-use mala_engine::ports::Advice;
-use mala_store::Health;
+use std::collections::BTreeSet;
 
-use crate::ui::span;
+use mala_config::HealthSettings;
+use mala_core::text::span;
+use mala_store::Health;
+use serde::Serialize;
+
+/// How much agents got in each other's way.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Contention {
+    pub lock_tries: u64,
+    pub lock_waits: u64,
+    pub refusals: u64,
+    pub warnings: Vec<String>,
+    /// What would help.
+    pub advice: BTreeSet<Advice>,
+}
+
+/// What helps agents that get in each other's way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Advice {
+    /// They wait for files: one agent at a time.
+    Sequential,
+    /// They wait for their turn to test: tests in snapshots need none.
+    IsolatedTests,
+}
 
 /// Something that is worth a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Warning {
+pub struct Warning {
     /// What is wrong, and what helps.
-    pub(crate) text: String,
-    pub(crate) advice: Advice,
+    pub text: String,
+    pub advice: Advice,
 }
 
 /// The lines that the numbers are over.
-pub(crate) fn judge(health: Health, limits: &HealthSettings) -> Vec<Warning> {
+pub fn judge(health: Health, limits: &HealthSettings) -> Vec<Warning> {
     let warning = |text: String, advice: Advice| Warning { text, advice };
     let rate = health.wait_rate();
     let often = (rate > limits.wait_rate).then(|| {

@@ -4,40 +4,39 @@ use std::time::Duration;
 
 use mala_agents::start::{self, Kind, Profile, built_in_profiles};
 use mala_config::{AgentKind, AgentTable, PromptBy, RunSettings, Settings};
-use mala_engine::{Limits, Profiles};
 
-use crate::error::CliError;
+use crate::error::{EngineError, Result};
+use crate::limits::Limits;
+use crate::options::Profiles;
 
-/// Every profile, and which one is used when.
-pub(crate) fn profiles(settings: &Settings, forced: Option<String>) -> Result<Profiles, CliError> {
-    let limits = limits(&settings.run, None);
-    let mut known: Vec<(Profile, Limits)> =
-        built_in_profiles().into_iter().map(|profile| (profile, limits)).collect();
-    for table in &settings.agents {
-        let profile = profile(table, &known)?;
-        known.retain(|(known, _)| known.name != profile.name);
-        known.push((profile, self::limits(&settings.run, Some(table))));
+impl Profiles {
+    /// Every profile, and which one is used when.
+    pub fn load(settings: &Settings, forced: Option<String>) -> Result<Self> {
+        let limits = limits(&settings.run, None);
+        let mut known: Vec<(Profile, Limits)> =
+            built_in_profiles().into_iter().map(|profile| (profile, limits)).collect();
+        for table in &settings.agents {
+            let profile = profile(table, &known)?;
+            known.retain(|(known, _)| known.name != profile.name);
+            known.push((profile, self::limits(&settings.run, Some(table))));
+        }
+        Ok(Self { known, forced, default: settings.run.profile.clone() })
     }
-    Ok(Profiles { known, forced, default: settings.run.profile.clone() })
+
+    /// The profiles that issues can get: the one that was asked for, else the default and those that a label may call for.
+    pub(crate) fn in_use(&self) -> impl Iterator<Item = &Profile> {
+        let is_used = |profile: &&Profile| match &self.forced {
+            Some(name) => profile.name == *name,
+            None => profile.name == self.default || !profile.labels.is_empty(),
+        };
+        self.known.iter().map(|(profile, _)| profile).filter(is_used)
+    }
 }
 
-/// The profiles that issues can get: the one that was asked for, else the default and those that a label may call for.
-pub(crate) fn in_use(profiles: &Profiles) -> impl Iterator<Item = &Profile> {
-    let is_used = |profile: &&Profile| match &profiles.forced {
-        Some(name) => profile.name == *name,
-        None => profile.name == profiles.default || !profile.labels.is_empty(),
-    };
-    profiles.known.iter().map(|(profile, _)| profile).filter(is_used)
-}
-
-fn profile(table: &AgentTable, known: &[(Profile, Limits)]) -> Result<Profile, CliError> {
+fn profile(table: &AgentTable, known: &[(Profile, Limits)]) -> Result<Profile> {
     let named = |name: &str| known.iter().map(|(profile, _)| profile).find(|profile| profile.name == name);
     let kind = table.kind.map(kind).or_else(|| named(&table.name).map(|profile| profile.kind));
-    let Some(kind) = kind else {
-        let name = &table.name;
-        return Err(CliError::usage(format!("the profile `{name}` does not say what it is"))
-            .hint(format!("add to mala.toml, below [agents.{name}]: kind = \"command\"")));
-    };
+    let Some(kind) = kind else { return Err(EngineError::NoKind { name: table.name.clone() }) };
     let base = named(&table.name).or_else(|| named(kind.name()));
     let or_base = |given: &[String], pick: fn(&Profile) -> &Vec<String>| match (given, base) {
         ([], Some(base)) => pick(base).clone(),
@@ -45,13 +44,7 @@ fn profile(table: &AgentTable, known: &[(Profile, Limits)]) -> Result<Profile, C
     };
     let command = or_base(&table.command, |base| &base.command);
     if command.is_empty() {
-        let name = &table.name;
-        return Err(CliError::usage(format!(
-            "the profile `{name}` does not say what to start: `command` is missing"
-        ))
-        .hint(format!(
-            "add to mala.toml, below [agents.{name}]: command = [\"my-agent\", \"--some-option\"]"
-        )));
+        return Err(EngineError::NoCommand { name: table.name.clone() });
     }
     Ok(Profile {
         name: table.name.clone(),

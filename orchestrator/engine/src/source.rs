@@ -5,39 +5,38 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use mala_config::{Settings, Source};
 use mala_core::{AgentId, Issue, IssueId, PersonId, Scope, Who};
-use mala_engine::Keeping;
 use mala_issues::{
     Choice, ClaimAnswer, Found, IssueError, IssueSource, Label, Limits, Result, Tracker, find,
 };
 use mala_store::{Store, StoreError};
 
-use crate::context::open;
-use crate::error::CliError;
+use crate::error::{self, EngineError};
+use crate::options::Keeping;
 
-/// The tracker that serves this checkout, and who keeps its issues.
-pub(crate) fn choose(
-    scope: &Scope,
-    settings: &Settings,
-) -> std::result::Result<(Arc<dyn IssueSource>, Keeping), CliError> {
+/// A tracker, and who keeps its issues.
+type Chosen = (Arc<dyn IssueSource>, Keeping);
+
+/// The tracker that serves this checkout.
+pub fn choose(scope: &Scope, settings: &Settings) -> error::Result<Chosen> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let tracker = |found: &Found| -> std::result::Result<(Arc<dyn IssueSource>, Keeping), CliError> {
-        let source = found.open(scope.root(), Limits::default()).map_err(CliError::usage)?;
+    let tracker = |found: &Found| -> error::Result<Chosen> {
+        let source = found.open(scope.root(), Limits::default()).map_err(EngineError::Tracker)?;
         Ok((Arc::new(source), Keeping::Tracker))
     };
-    let named = |kind: Tracker| tracker(&find(kind, &path).map_err(CliError::usage)?);
+    let named = |kind: Tracker| tracker(&find(kind, &path)?);
     match settings.issues.source {
         Source::Builtin => built_in(scope),
         Source::Br => named(Tracker::Br),
         Source::Bd => named(Tracker::Bd),
-        Source::Auto => match mala_issues::choose(scope.root(), &path).map_err(CliError::usage)? {
+        Source::Auto => match mala_issues::choose(scope.root(), &path)? {
             Choice::BuiltIn => built_in(scope),
             Choice::Tracker(found) => tracker(&found),
         },
     }
 }
 
-fn built_in(scope: &Scope) -> std::result::Result<(Arc<dyn IssueSource>, Keeping), CliError> {
-    Ok((Arc::new(BuiltIn::new(open(scope)?)), Keeping::Ledger))
+fn built_in(scope: &Scope) -> error::Result<Chosen> {
+    Ok((Arc::new(BuiltIn::new(Store::open(scope)?)), Keeping::Store))
 }
 
 /// The tracker in the store.
@@ -45,7 +44,7 @@ fn built_in(scope: &Scope) -> std::result::Result<(Arc<dyn IssueSource>, Keeping
 pub(crate) struct BuiltIn(Mutex<Store>);
 
 /// Who does what no agent does.
-pub(super) fn mala() -> Who {
+pub(crate) fn mala() -> Who {
     Who::Person(PersonId::new("mala").expect("it is a name"))
 }
 

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use mala_core::Timestamp;
-use mala_store::{Event, EventKind, TargetKind};
+use mala_core::{AgentId, Timestamp};
+use mala_store::{Event, EventFilter, EventKind, TargetKind};
 use serde_json::Value;
+
+use super::BlockingOps;
+use crate::error::Result;
 
 /// Everything that ends a wait.
 const ENDS: &[EventKind] = &[EventKind::WaitGranted, EventKind::WaitTimedOut, EventKind::WaitAbandoned];
@@ -13,9 +16,31 @@ const ENDS: &[EventKind] = &[EventKind::WaitGranted, EventKind::WaitTimedOut, Ev
 const LOSSES: &[EventKind] =
     &[EventKind::LockReleased, EventKind::LockExpired, EventKind::LockOrphaned, EventKind::LockTaken];
 
+impl BlockingOps {
+    /// How much of the time since `since` the agent has spent waiting for locks and for its turn to test.
+    pub(crate) fn waited(&self, agent: &AgentId, since: Timestamp) -> Result<Duration> {
+        let mut store = self.store()?;
+        // From the beginning: a wait may have begun before.
+        let filter = EventFilter { agent: Some(agent.to_string()), ..EventFilter::default() };
+        let events = store.events(&filter)?;
+        Ok(waited(&events, since, store.now()))
+    }
+
+    /// When since `since` the agent last had a turn to test: now, while it has one. Such a command may be silent for long.
+    pub(crate) fn last_tested(&self, agent: &AgentId, since: Timestamp) -> Result<Option<Timestamp>> {
+        let mut store = self.store()?;
+        if store.locks()?.iter().any(|lock| lock.is_named() && lock.agent == *agent) {
+            return Ok(Some(store.now()));
+        }
+        let filter =
+            EventFilter { agent: Some(agent.to_string()), since: Some(since), ..EventFilter::default() };
+        Ok(last_turn(&store.events(&filter)?))
+    }
+}
+
 /// How much of the time from `since` to `now` the agent of `events`, oldest first, has spent waiting. Waits of several of
 /// its processes at once count once.
-pub(super) fn waited(events: &[Event], since: Timestamp, now: Timestamp) -> Duration {
+fn waited(events: &[Event], since: Timestamp, now: Timestamp) -> Duration {
     let mut total = Duration::ZERO;
     let mut open: Vec<&Value> = Vec::new();
     let mut begun: Option<Timestamp> = None;
@@ -39,7 +64,7 @@ pub(super) fn waited(events: &[Event], since: Timestamp, now: Timestamp) -> Dura
 }
 
 /// When the last turn to test in `events`, oldest first, was over.
-pub(super) fn last_turn(events: &[Event]) -> Option<Timestamp> {
+fn last_turn(events: &[Event]) -> Option<Timestamp> {
     let is_end = |event: &&Event| {
         event.target == Some(TargetKind::Name) && LOSSES.iter().any(|kind| kind.as_str() == event.kind)
     };

@@ -16,19 +16,23 @@ use mala_agents::launch::{hook_command, injection};
 use mala_agents::probe::{Understood, call, understand};
 use mala_agents::{Client, start::Profile};
 use mala_core::{AgentId, Key, Mode, Target, Want};
-use mala_engine::ports::PortError;
 use mala_session::acquire;
 use mala_store::{Outcome, Party, Request, SELF_TEST, Store, process};
 use thiserror::Error;
 
-use super::launcher::ExecSessions;
+use super::exec::ExecSessions;
+use crate::error::Result;
 
 /// How long a hook may take; clients wait no longer.
-const LONGEST: Duration = Duration::from_secs(30);
+const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What keeps a run from beginning.
 #[derive(Debug, Error)]
-enum Unproven {
+pub enum SelfTestError {
+    #[error(transparent)]
+    Kernel(mala_sandbox::Unsupported),
+    #[error("a file that nobody knows could not be locked")]
+    Refused,
     #[error("an agent could write a file that another one holds")]
     Written,
     #[error("`mala exec` could not be started")]
@@ -77,7 +81,7 @@ pub(super) struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// Takes the file.
-    pub(super) fn set(sessions: &'a ExecSessions) -> Result<Self, PortError> {
+    pub(super) fn set(sessions: &'a ExecSessions) -> Result<Self> {
         let (pid, root) = (std::process::id(), sessions.scope.root());
         let name = format!(".mala-self-test-{pid}");
         let stage = Self {
@@ -102,12 +106,12 @@ impl<'a> Stage<'a> {
         };
         match acquire(&sessions.scope, &mut Store::open(&sessions.scope)?, &request)? {
             Outcome::Granted(_) => Ok(stage),
-            Outcome::Refused(_) => Err("a file that nobody knows could not be locked".into()),
+            Outcome::Refused(_) => Err(SelfTestError::Refused.into()),
         }
     }
 
     /// Leaves everything as it was.
-    pub(super) fn clear(self) -> Result<(), PortError> {
+    pub(super) fn clear(self) -> Result<()> {
         let mut store = Store::open(&self.sessions.scope)?;
         for agent in [&self.holder, &self.writer] {
             store.leave(agent)?;
@@ -123,46 +127,50 @@ impl<'a> Stage<'a> {
     }
 
     /// Has an agent write to the held file: that must fail.
-    pub(super) fn prove_kernel(&self) -> Result<(), PortError> {
+    pub(super) fn prove_kernel(&self) -> Result<()> {
         let mut write = self.attempt();
         write.arg("--").args(["sh", "-c", "echo x > \"$0\""]).arg(&self.held);
         let status = write.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         let was_written = fs::remove_file(&self.held).is_ok();
         match status {
             Ok(status) if !status.success() && !was_written => Ok(()),
-            Ok(_) => Err(Unproven::Written.into()),
-            Err(error) => Err(Unproven::Exec(error).into()),
+            Ok(_) => Err(SelfTestError::Written.into()),
+            Err(error) => Err(SelfTestError::Exec(error).into()),
         }
     }
 
     /// Calls the hook that the client would be started with.
-    pub(super) fn prove_hook(&self, hooked: &Hooked) -> Result<(), PortError> {
+    pub(super) fn prove_hook(&self, hooked: &Hooked) -> Result<()> {
         let Hooked { client, profile, env } = hooked;
         let folder = self.sessions.scope.state_dir();
         let mala = self.sessions.mala.to_string_lossy();
         let added = injection(*client, &mala, self.sessions.scope.root(), &folder);
-        let command = hook_command(*client, &added).ok_or(Unproven::Missing { client: *client })?;
+        let command = hook_command(*client, &added).ok_or(SelfTestError::Missing { client: *client })?;
         let ask = |file: &Path| {
             let mut hook = self.attempt();
             hook.arg("--").args(["sh", "-c", &command]).envs(added.env.clone()).envs(env);
             answer(*client, hook, self.sessions.scope.root(), file)
         };
         let named = format!("`{}`", self.holder);
-        let why = match ask(&self.held).map_err(Unproven::Exec)? {
+        let why = match ask(&self.held).map_err(SelfTestError::Exec)? {
             Understood::Denied(reason) if reason.contains(&named) => None,
             Understood::Denied(reason) => {
-                return Err(Unproven::Shut { client: *client, profile: profile.clone(), why: reason }.into());
+                return Err(
+                    SelfTestError::Shut { client: *client, profile: profile.clone(), why: reason }.into()
+                );
             }
             Understood::Passed => Some("it says yes to it".to_owned()),
             Understood::Nonsense(why) => Some(why),
         };
         if let Some(why) = why {
-            return Err(Unproven::Open { client: *client, profile: profile.clone(), why, command }.into());
+            return Err(
+                SelfTestError::Open { client: *client, profile: profile.clone(), why, command }.into()
+            );
         }
-        match ask(&self.free).map_err(Unproven::Exec)? {
+        match ask(&self.free).map_err(SelfTestError::Exec)? {
             Understood::Passed => Ok(()),
             Understood::Denied(why) | Understood::Nonsense(why) => {
-                Err(Unproven::Shut { client: *client, profile: profile.clone(), why }.into())
+                Err(SelfTestError::Shut { client: *client, profile: profile.clone(), why }.into())
             }
         }
     }
@@ -172,7 +180,10 @@ impl<'a> Stage<'a> {
 fn answer(client: Client, mut hook: Command, root: &Path, file: &Path) -> io::Result<Understood> {
     let child = hook.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let Some((code, out, err)) = converse(child, &call(client, root, file).to_string())? else {
-        return Ok(Understood::Nonsense(format!("it did not answer within {} seconds", LONGEST.as_secs())));
+        return Ok(Understood::Nonsense(format!(
+            "it did not answer within {} seconds",
+            HOOK_TIMEOUT.as_secs()
+        )));
     };
     Ok(understand(client, code, &out, &err))
 }
@@ -183,7 +194,7 @@ fn converse(mut child: Child, text: &str) -> io::Result<Option<(Option<i32>, Str
         // One that does not listen shows that by its answer.
         let _ = input.write_all(text.as_bytes());
     }
-    let deadline = Instant::now() + LONGEST;
+    let deadline = Instant::now() + HOOK_TIMEOUT;
     let status = loop {
         match child.try_wait()? {
             Some(status) => break status,
@@ -209,10 +220,10 @@ mod tests {
     use mala_core::Scope;
 
     use super::*;
-    use crate::run::trace::Trace;
+    use crate::trace::Trace;
 
     /// A checkout and a launcher whose agents are plain processes, with `mala` as this script.
-    fn broken(script: &str) -> Result<(), String> {
+    fn broken(script: &str) -> std::result::Result<(), String> {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("checkout");
         let made = Command::new("git").args(["init", "-q"]).arg(&root).status().unwrap();

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
+use mala_core::Attempt;
 use mala_git::RepoPath;
 use mala_git::salvage::{self, Before, Changes, SavedRef, Staged, Unfinished, Unlike};
 
-use super::{Clerk, EndResult};
-use crate::error::causes;
+use super::{BlockingOps, EndResult};
+use crate::error::{Result, causes};
 use crate::note::{Leftovers, Trouble};
-use crate::ports::{Attempt, PortError};
 
 /// How often saving work is tried, and how long to wait in between.
-const SALVAGE_TRIES: u32 = 5;
-const SALVAGE_PAUSE: Duration = Duration::from_millis(200);
+const MAX_SALVAGE_TRIES: u32 = 5;
+const SALVAGE_RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// What is to be given back.
 struct Found {
@@ -25,7 +25,7 @@ struct Found {
     entries: BTreeSet<RepoPath>,
 }
 
-impl Clerk {
+impl BlockingOps {
     pub(super) fn end_result(
         &self,
         attempt: &Attempt,
@@ -40,7 +40,7 @@ impl Clerk {
     }
 
     /// What is in the first ref and in the checkout no more.
-    fn taken_out(&self, attempt: &Attempt, left: &Leftovers) -> Result<BTreeSet<RepoPath>, PortError> {
+    fn taken_out(&self, attempt: &Attempt, left: &Leftovers) -> Result<BTreeSet<RepoPath>> {
         let Some(saved) = left.saved.first() else { return Ok(BTreeSet::new()) };
         let mut files = saved.files(&self.repo)?;
         if left.trouble.is_some() {
@@ -54,15 +54,15 @@ impl Clerk {
     /// in the checkout would be taken for somebody else's work. In the end the note says that it is still there.
     pub(super) fn salvage(&self, attempt: &Attempt, reason: &str) -> Leftovers {
         let mut left = Leftovers::default();
-        for tried in 1..=SALVAGE_TRIES {
+        for tried in 1..=MAX_SALVAGE_TRIES {
             // The agent's git may have been killed with it, and what that left would be in the way of ours.
             self.sessions.sweep();
             left.trouble = self.try_salvage(attempt, reason, &mut left).err();
             if left.trouble.is_none() {
                 break;
             }
-            if tried < SALVAGE_TRIES {
-                thread::sleep(SALVAGE_PAUSE);
+            if tried < MAX_SALVAGE_TRIES {
+                thread::sleep(SALVAGE_RETRY_PAUSE);
             }
         }
         if let Some(Trouble::NotSaved(why) | Trouble::NotRestored(why)) = &mut left.trouble
@@ -73,25 +73,25 @@ impl Clerk {
         left
     }
 
-    fn try_salvage(&self, attempt: &Attempt, reason: &str, left: &mut Leftovers) -> Result<(), Trouble> {
+    fn try_salvage(
+        &self,
+        attempt: &Attempt,
+        reason: &str,
+        left: &mut Leftovers,
+    ) -> std::result::Result<(), Trouble> {
         let found =
-            self.find_and_save(attempt, reason, left).map_err(|error| Trouble::NotSaved(causes(&*error)))?;
-        self.restore(attempt, &found).map_err(|error| Trouble::NotRestored(causes(&*error)))
+            self.find_and_save(attempt, reason, left).map_err(|error| Trouble::NotSaved(causes(&error)))?;
+        self.restore(attempt, &found).map_err(|error| Trouble::NotRestored(causes(&error)))
     }
 
     /// What people had left uncommitted, for one of them to put back by hand.
-    fn keep_before(&self, attempt: &Attempt) -> Result<Option<String>, PortError> {
+    fn keep_before(&self, attempt: &Attempt) -> Result<Option<String>> {
         let name = format!("{}.before", salvage::attempt_ref(&attempt.issue, attempt.number));
         Ok(Before::of(&self.repo, &attempt.run, &attempt.agent)?.keep_as(&self.repo, name)?)
     }
 
     /// Finds what the agent has left, and saves it.
-    fn find_and_save(
-        &self,
-        attempt: &Attempt,
-        reason: &str,
-        left: &mut Leftovers,
-    ) -> Result<Found, PortError> {
+    fn find_and_save(&self, attempt: &Attempt, reason: &str, left: &mut Leftovers) -> Result<Found> {
         let changes = Staged::of(self.repo.scope(), &attempt.agent).changes(&self.repo)?;
         let before = Before::of(&self.repo, &attempt.run, &attempt.agent)?;
         let mut files = self.own_files(attempt, &before)?;
@@ -110,30 +110,28 @@ impl Clerk {
         Ok(Found { changes, before, files: unlike.all(), entries })
     }
 
-    fn restore(&self, attempt: &Attempt, found: &Found) -> Result<(), PortError> {
+    fn restore(&self, attempt: &Attempt, found: &Found) -> Result<()> {
         let Found { changes, before, files, entries } = found;
-        let restored = salvage::restore(&self.repo, &self.owner, files, before);
+        let restored = salvage::restore(&self.repo, &self.options.owner, files, before);
         let head = attempt.head.as_ref();
-        restored.and(salvage::restore_staged(&self.repo, &self.owner, entries, changes, head))?;
+        restored.and(salvage::restore_staged(&self.repo, &self.options.owner, entries, changes, head))?;
         self.forget_unfinished(attempt)
     }
 
     /// Nothing was under way when the agent began. What is now may be a person's, unless the agent had the whole checkout.
-    fn forget_unfinished(&self, attempt: &Attempt) -> Result<(), PortError> {
+    fn forget_unfinished(&self, attempt: &Attempt) -> Result<()> {
         match Unfinished::find(&self.repo)? {
-            Some(found) if self.ledger.held_everything(attempt, found.since)? => {
-                Ok(found.forget(&self.repo)?)
-            }
+            Some(found) if self.held_everything(attempt, found.since)? => Ok(found.forget(&self.repo)?),
             _ => Ok(()),
         }
     }
 
     /// True if the attempt's agent has left something to save.
-    pub(super) fn has_left_work(&self, attempt: &Attempt) -> Result<bool, PortError> {
+    pub(super) fn has_left_work(&self, attempt: &Attempt) -> Result<bool> {
         Ok(!self.unlike(attempt)?.is_empty())
     }
 
-    fn unlike(&self, attempt: &Attempt) -> Result<Unlike, PortError> {
+    fn unlike(&self, attempt: &Attempt) -> Result<Unlike> {
         let before = Before::of(&self.repo, &attempt.run, &attempt.agent)?;
         let files = self.own_files(attempt, &before)?;
         Ok(Unlike::of(&self.repo, &files, &before)?)
@@ -141,7 +139,7 @@ impl Clerk {
 
     /// What the agent may have changed: its own files that differ from the last commit, or were a person's before. Git says
     /// nothing of a person's file that is gone or that the agent has made what the last commit holds.
-    fn own_files(&self, attempt: &Attempt, before: &Before) -> Result<BTreeSet<RepoPath>, PortError> {
+    fn own_files(&self, attempt: &Attempt, before: &Before) -> Result<BTreeSet<RepoPath>> {
         let mut files = salvage::dirty(&self.repo)?;
         files.extend(before.files(&self.repo)?);
         self.own(attempt, files)
@@ -155,7 +153,7 @@ impl Clerk {
         reason: &str,
         files: &BTreeSet<RepoPath>,
         staged: &BTreeSet<RepoPath>,
-    ) -> Result<(Vec<SavedRef>, Vec<SavedRef>), PortError> {
+    ) -> Result<(Vec<SavedRef>, Vec<SavedRef>)> {
         let Attempt { issue, agent, number, .. } = attempt;
         let name = salvage::attempt_ref(issue, *number);
         let message = format!("{issue}: work of attempt {number} by {agent}\n\n{reason}\n");
@@ -168,11 +166,7 @@ impl Clerk {
     }
 
     /// Without those that an earlier try has saved and taken away, and could not give back.
-    fn still_to_save(
-        &self,
-        earlier: &[SavedRef],
-        files: &BTreeSet<RepoPath>,
-    ) -> Result<BTreeSet<RepoPath>, PortError> {
+    fn still_to_save(&self, earlier: &[SavedRef], files: &BTreeSet<RepoPath>) -> Result<BTreeSet<RepoPath>> {
         let mut files = files.clone();
         for saved in earlier {
             let known = saved.files(&self.repo)?;
@@ -182,12 +176,7 @@ impl Clerk {
         Ok(files)
     }
 
-    fn with_earlier(
-        &self,
-        attempt: &Attempt,
-        name: &str,
-        now: Option<SavedRef>,
-    ) -> Result<Vec<SavedRef>, PortError> {
+    fn with_earlier(&self, attempt: &Attempt, name: &str, now: Option<SavedRef>) -> Result<Vec<SavedRef>> {
         let mut all = salvage::saved_as(&self.repo, name, attempt.started_at)?;
         all.extend(now.filter(|now| !all.contains(now)));
         Ok(all)

@@ -1,0 +1,245 @@
+//! The journal of a run and the locks of its agents, in the store. Every change is one transaction that may be repeated.
+
+use std::sync::MutexGuard;
+
+use mala_core::issue::BLOCKED;
+use mala_core::{
+    AgentId, Attempt, AttemptState, Interruption, IssueId, Key, Mode, RunId, Target, Timestamp, Want,
+};
+use mala_session::{Handover, SessionError, acquire, claim};
+use mala_store::{
+    ClaimOutcome, End, Event, EventFilter, EventKind, Extent, Finish, IssueError, IssueFilter, JournalError,
+    NewAttempt, Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, TRIES, TargetKind,
+};
+use serde_json::{Value, json};
+
+use super::BlockingOps;
+use crate::error::{EngineError, Result};
+use crate::event::Held;
+use crate::health::{self, Contention};
+use crate::options::Keeping;
+use crate::source::mala as person;
+
+/// Nobody names a file of git's own, so whoever had it had everything.
+const GITS_OWN: &[u8] = b".git/MERGE_HEAD";
+
+/// What was tried at an issue so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tries {
+    /// Attempts that came to an end, good or bad, and were not just stopped.
+    pub(crate) ended: u32,
+    /// The number that the next attempt gets.
+    pub(crate) next: u32,
+}
+
+/// What the store says to a claim.
+pub(super) enum StoreClaim {
+    Granted(Box<Attempt>),
+    /// Another agent works on the issue, or it is no longer open.
+    Gone(String),
+    FilesHeld(Vec<Held>),
+}
+
+/// How the last run of this checkout was started, if it was killed or stopped before its end.
+pub fn unfinished_run(store: &mut Store) -> Result<Option<Value>> {
+    if store.current_run()?.is_some() {
+        return Ok(None);
+    }
+    let mut last = |kind: EventKind| {
+        let kind = Some(kind.as_str().to_owned());
+        store.events(&EventFilter { kind, limit: Some(1), ..EventFilter::default() })
+    };
+    let (started, ended) = (last(EventKind::RunStarted)?.pop(), last(EventKind::RunEnded)?.pop());
+    let is_end = |ended: &Event, run: &Option<String>| ended.run == *run && ended.detail["stopped"].is_null();
+    let has_ended = |run: &Option<String>| ended.as_ref().is_some_and(|ended| is_end(ended, run));
+    Ok(started.filter(|started| !has_ended(&started.run)).map(|started| started.detail["options"].clone()))
+}
+
+impl BlockingOps {
+    pub(super) fn store(&self) -> Result<MutexGuard<'_, Store>> {
+        self.store.lock().map_err(|_poisoned| EngineError::StorePoisoned)
+    }
+
+    pub(super) fn party(&self, attempt: &Attempt) -> Party {
+        Party {
+            agent: attempt.agent.clone(),
+            owner: self.options.owner.clone(),
+            supervised: true,
+            issue: Some(attempt.issue.clone()),
+            run: Some(attempt.run.clone()),
+        }
+    }
+
+    /// Begins the one run of this checkout.
+    pub(crate) fn begin_run(&self, options: &Value) -> Result<RunId> {
+        match self.store()?.begin_run(&self.options.owner, options) {
+            Ok(run) => Ok(run.id),
+            Err(StoreError::Journal(JournalError::AlreadyRunning { run })) => {
+                Err(EngineError::Busy { run: run.id, owner: run.owner, since: run.started_at })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn end_run(&self, run: &RunId, summary: &Value) -> Result<()> {
+        let count = |name: &str| summary[name].as_array().map_or(0, Vec::len);
+        let detail = json!({
+            "stopped": summary["stopped"], "attempts": count("attempts"), "left": count("left"),
+            "cost": summary["cost"], "tokens": summary["tokens"],
+        });
+        let mut store = self.store()?;
+        // What killed agents have left in queues.
+        store.sweep(Extent { keep_events_since: Timestamp::from_millis(0), foreign_locks: false })?;
+        Ok(store.end_run(run, &detail)?)
+    }
+
+    /// What was tried at the issue so far, over all runs.
+    pub(crate) fn tries(&self, issue: &IssueId) -> Result<Tries> {
+        let attempts = self.store()?.attempts(issue)?;
+        let ended = attempts
+            .iter()
+            .filter(|attempt| matches!(attempt.state, AttemptState::Done | AttemptState::HandedOver))
+            .filter(|attempt| attempt.interruption != Some(Interruption::Stopped))
+            .count();
+        let next = attempts.iter().map(|attempt| attempt.number).max().unwrap_or(0) + 1;
+        Ok(Tries { ended: u32::try_from(ended).unwrap_or(u32::MAX), next })
+    }
+
+    /// Issues that were left to a person, as far as the store keeps issues.
+    pub(crate) fn blocked(&self) -> Result<Vec<IssueId>> {
+        if self.options.keeping == Keeping::Tracker {
+            return Ok(Vec::new());
+        }
+        let filter = IssueFilter { status: Some(BLOCKED.to_owned()), ..IssueFilter::default() };
+        Ok(self.store()?.issues(&filter)?.into_iter().map(|issue| issue.id).collect())
+    }
+
+    /// The issue was left to a person, who asks for it now: it is open again. Anything else stays as it is.
+    pub(crate) fn unblock(&self, issue: &IssueId) -> Result<()> {
+        let mut store = self.store()?;
+        let is_blocked = store.issue(issue)?.is_some_and(|issue| issue.status == BLOCKED);
+        if is_blocked {
+            store.reopen_issue(&person(), issue)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the issue, its files and the agent's name together, or nothing.
+    pub(super) fn claim_in_store(&self, new: &NewAttempt) -> Result<StoreClaim> {
+        match claim(self.repo.scope(), &mut *self.store()?, new) {
+            Ok(ClaimOutcome::Claimed { attempt, .. }) => Ok(StoreClaim::Granted(attempt)),
+            Ok(ClaimOutcome::FilesHeld(conflicts)) => {
+                Ok(StoreClaim::FilesHeld(conflicts.iter().map(held).collect()))
+            }
+            Err(SessionError::StillOpen { key, side: Handover::Acquire { by: Some(by) }, .. }) => {
+                Ok(StoreClaim::FilesHeld(vec![Held { file: key.to_string(), by, issue: None }]))
+            }
+            Err(SessionError::Store(
+                error @ (StoreError::Journal(JournalError::Attempted { .. })
+                | StoreError::Issue(IssueError::NotOpen { .. } | IssueError::Blocked { .. })),
+            )) => Ok(StoreClaim::Gone(error.to_string())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Undoes a claim in the store as if it had not been: no attempt is counted.
+    pub(super) fn give_back(&self, attempt: &Attempt) -> Result<()> {
+        let finish = Finish { end: End::GivenBack, note: None, progress: Progress::default() };
+        self.finish_in_store(attempt, &finish)
+    }
+
+    /// Writes a step down, if the attempt still is where `from` says. If `to` is the same, only what became known is.
+    pub(crate) fn advance(
+        &self,
+        attempt: &Attempt,
+        (from, to): (AttemptState, AttemptState),
+        progress: &Progress,
+    ) -> Result<()> {
+        if from == to {
+            return Ok(self.store()?.keep(attempt.id, progress)?);
+        }
+        self.store()?.advance(attempt.id, from, to, progress)?;
+        Ok(())
+    }
+
+    /// Ends the attempt: note, state of the issue, release of every lock and the event are one transaction.
+    pub(super) fn finish_in_store(&self, attempt: &Attempt, finish: &Finish) -> Result<()> {
+        self.store()?.finish(attempt.id, finish)?;
+        Ok(())
+    }
+
+    /// Attempts that are not over although their run is.
+    pub(crate) fn abandoned(&self) -> Result<Vec<Attempt>> {
+        Ok(self.store()?.stranded()?)
+    }
+
+    /// Those of `keys` that the attempt's agent held alone at some time since its claim and that nobody else holds now.
+    /// They are held for it from now on, also if its process is gone.
+    pub(crate) fn secure(&self, attempt: &Attempt, keys: &[Key]) -> Result<Vec<Key>> {
+        let mut store = self.store()?;
+        let owned = store.owned_each(&attempt.agent, keys, Some(attempt.started_at))?;
+        let mut secured = Vec::new();
+        for (key, _) in keys.iter().zip(owned).filter(|(_, fence)| fence.is_some()) {
+            let target = Target::File(key.clone());
+            let request = Request {
+                party: self.party(attempt),
+                wants: vec![Want { target, aliases: Vec::new(), mode: Mode::Exclusive }],
+                ttl: self.options.lock.ttl,
+                reason: Some("uncommitted work".to_owned()),
+            };
+            if let Outcome::Granted(_) = acquire(self.repo.scope(), &mut store, &request)? {
+                secured.push(key.clone());
+            }
+        }
+        Ok(secured)
+    }
+
+    /// True if the attempt's agent had the whole checkout for itself at some time since its claim and since `since`.
+    pub(crate) fn held_everything(&self, attempt: &Attempt, since: Timestamp) -> Result<bool> {
+        let (any, since) = (Key::from_stored(GITS_OWN.to_vec()), since.max(attempt.started_at));
+        Ok(self.store()?.owned(&attempt.agent, &any, Some(since))?.is_some())
+    }
+
+    /// The last attempt at the issue, if it was cut off.
+    pub(crate) fn unfinished(&self, issue: &IssueId) -> Result<Option<Attempt>> {
+        let attempts = self.store()?.attempts(issue)?;
+        // One that was given back untouched has left nothing.
+        let last = attempts.into_iter().rfind(|attempt| attempt.state != AttemptState::Ready);
+        Ok(last.filter(|attempt| attempt.interruption.is_some()))
+    }
+
+    /// Who holds something that `files` would need.
+    pub(crate) fn holders(&self, files: &[Want]) -> Result<Vec<Held>> {
+        let mut store = self.store()?;
+        let nobody = AgentId::new("nobody-in-particular")?;
+        Ok(store.check(&nobody, files)?.iter().map(held).collect())
+    }
+
+    pub(crate) fn contention(&self, since: Timestamp) -> Result<Contention> {
+        let mut store = self.store()?;
+        let mut events = store.events(&EventFilter { since: Some(since), ..EventFilter::default() })?;
+        events.retain(|event| event.agent.as_ref().is_none_or(|agent| !agent.starts_with(SELF_TEST)));
+        // Turns are there to be waited for.
+        events.retain(|event| event.target != Some(TargetKind::Name));
+        let count = |kinds: &[EventKind]| {
+            let is = |kind: &str| kinds.iter().any(|known| known.as_str() == kind);
+            u64::try_from(events.iter().filter(|event| is(&event.kind)).count()).unwrap_or(u64::MAX)
+        };
+        let health = health::judge(store.status()?.health, &self.options.health);
+        Ok(Contention {
+            lock_tries: count(TRIES),
+            lock_waits: count(&[EventKind::WaitStarted]),
+            refusals: count(&[EventKind::LockRefused]),
+            warnings: health.iter().map(|warning| warning.text.clone()).collect(),
+            advice: health.iter().map(|warning| warning.advice).collect(),
+        })
+    }
+}
+
+fn held(conflict: &mala_core::Conflict) -> Held {
+    Held {
+        file: conflict.contended().to_string(),
+        by: conflict.holder.agent.clone(),
+        issue: conflict.holder.issue.clone(),
+    }
+}
