@@ -1,17 +1,20 @@
-//! The verdict on an agent's work, asked of the store and of git, and always recorded.
+//! The verdict on an agent's work, asked of the store and of git, and always recorded: for the command line, for hooks and
+//! for runs.
 //!
 //! [`crate::check`] holds the rules; this module finds what they need: the claim, the commit, who owned what, the records.
 
 use mala_config::Settings;
 use mala_core::shell::word;
-use mala_core::{AgentId, CheckName, IssueId, Timestamp};
+use mala_core::{AgentId, Attempt, CheckName, CheckSubject, IssueId, Timestamp};
+use mala_git::salvage::SalvageError;
 use mala_git::{GitError, Oid, OwnershipError, Repo};
-use mala_store::{EventKind, Store, StoreError};
+use mala_store::{EventKind, Party, Store, StoreError, process};
 use serde_json::json;
 use thiserror::Error;
 
 use crate::claim::Claim;
 use crate::evidence::{EvidenceError, EvidenceLog};
+use crate::range;
 use crate::rules::{Candidate, GateError, IssuePattern, Records, Rules, RulesError, check};
 use crate::store_ownership::StoreOwnership;
 use crate::transcript::SessionTranscript;
@@ -31,6 +34,8 @@ pub enum JudgeError {
     Gate(#[from] GateError),
     #[error(transparent)]
     Git(#[from] GitError),
+    #[error(transparent)]
+    Range(#[from] SalvageError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
@@ -56,59 +61,167 @@ pub struct Question {
     pub transcript: Option<SessionTranscript>,
 }
 
-/// Judges, and notes the verdict about an agent in the log.
-pub fn verdict(
+/// The gate of a repository: its rules, and whether clients' own transcripts count.
+#[derive(Debug, Clone)]
+pub struct Gate {
+    rules: Rules,
+    transcripts: bool,
+}
+
+/// What an attempt has committed, and what the gate says of it.
+#[derive(Debug)]
+pub struct AttemptVerdict {
+    pub verdict: Verdict,
+    /// Oldest first.
+    pub commits: Vec<Oid>,
+}
+
+impl Gate {
+    /// The gate that the settings ask for.
+    pub fn of(settings: &Settings) -> Result<Self, RulesError> {
+        Ok(Self { rules: Rules::of(settings)?, transcripts: settings.transcripts.evidence })
+    }
+
+    /// Judges one commit, or the declaration that none is needed. A verdict about an agent is recorded.
+    pub fn verdict(&self, repo: &Repo, mut store: Store, question: &Question) -> Result<Verdict, JudgeError> {
+        let Judged { agent, issue } = question.subject.clone();
+        let known = store.agents()?.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
+        let claim = known.as_ref().map(|known| Claim::of(&mut store, known, issue.as_ref())).transpose()?;
+        let commit = match &question.revision {
+            Some(revision) => Some(named(repo, revision)?),
+            None => newest(repo, &self.rules.issue, issue.as_ref(), claim.as_ref())?,
+        };
+        let candidate = Candidate {
+            commit,
+            issue,
+            agent,
+            claimed_at: claim.as_ref().map(|claim| claim.at),
+            claimed_head: claim.and_then(|claim| claim.head),
+            final_message: question.final_message.clone(),
+        };
+        let since = known.as_ref().map(|known| known.since);
+        let transcript = self.transcript(&mut store, &candidate, question.transcript.as_ref(), since)?;
+        let ownership = StoreOwnership::new(store);
+        let verdict = self.check(repo, &ownership, &candidate, transcript.as_ref())?;
+        match known {
+            Some(known) => conclude(&mut ownership.into_store(), &known.party, known.since, verdict),
+            None => Ok(verdict),
+        }
+    }
+
+    /// Judges all that an attempt has committed: every commit must be properly made, and together they must leave what was
+    /// proven. The verdict is recorded.
+    pub fn attempt_verdict(
+        &self,
+        repo: &Repo,
+        mut store: Store,
+        attempt: &Attempt,
+        final_message: Option<&str>,
+    ) -> Result<AttemptVerdict, JudgeError> {
+        let Attempt { issue, agent, run, started_at, head, .. } = attempt;
+        let commits = attempt_commits(repo, attempt, &self.rules.issue)?;
+        let candidate = |commit: Option<&Oid>| Candidate {
+            commit: commit.cloned(),
+            issue: Some(issue.clone()),
+            agent: Some(agent.clone()),
+            claimed_at: Some(*started_at),
+            claimed_head: head.clone(),
+            final_message: final_message.map(str::to_owned),
+        };
+        let transcript = self.transcript(&mut store, &candidate(commits.last()), None, Some(*started_at))?;
+        let ownership = StoreOwnership::new(store);
+        let check =
+            |commit: Option<&Oid>| self.check(repo, &ownership, &candidate(commit), transcript.as_ref());
+        let verdict = match commits.as_slice() {
+            [] => check(None)?,
+            [only] => check(Some(only))?,
+            [.., last] => {
+                let mut checks = Vec::new();
+                for commit in &commits {
+                    checks.extend(
+                        check(Some(commit))?.checks.into_iter().filter(|check| !is_about_content(check)),
+                    );
+                }
+                let text = format!("{issue}: what {agent} leaves\n");
+                let together = range::squash(repo, head.as_ref(), &commits, &text)?;
+                checks.extend(check(Some(&together))?.checks.into_iter().filter(is_about_content));
+                Verdict::of(Some(issue.clone()), Some(last.clone()), checks)
+            }
+        };
+        let party = Party {
+            agent: agent.clone(),
+            owner: process::current(),
+            supervised: true,
+            issue: Some(issue.clone()),
+            run: Some(run.clone()),
+        };
+        let verdict = conclude(&mut ownership.into_store(), &party, *started_at, verdict)?;
+        Ok(AttemptVerdict { verdict, commits })
+    }
+
+    /// The transcript to judge by: the one that was named, else the one that the agent's session told of.
+    fn transcript(
+        &self,
+        store: &mut Store,
+        candidate: &Candidate,
+        named: Option<&SessionTranscript>,
+        since: Option<Timestamp>,
+    ) -> Result<Option<SessionTranscript>, JudgeError> {
+        match (named, &candidate.agent) {
+            _ if !self.transcripts => Ok(None),
+            (None, Some(agent)) => SessionTranscript::of_session(store, agent, since),
+            (named, _) => Ok(named.cloned()),
+        }
+    }
+
+    fn check(
+        &self,
+        repo: &Repo,
+        ownership: &StoreOwnership,
+        candidate: &Candidate,
+        transcript: Option<&SessionTranscript>,
+    ) -> Result<Verdict, JudgeError> {
+        let told = match (transcript, &candidate.agent, &candidate.commit) {
+            (Some(transcript), Some(agent), Some(commit)) => {
+                transcript.evidence(repo, ownership, agent, commit)?
+            }
+            _ => Vec::new(),
+        };
+        let log = EvidenceLog::of(repo.scope());
+        let records = Records { log: &log, transcripts: &told };
+        Ok(check(repo, ownership, &records, &self.rules, candidate)?)
+    }
+}
+
+/// The commits of an attempt since its claim, oldest first.
+pub fn attempt_commits(
     repo: &Repo,
-    mut store: Store,
-    settings: &Settings,
-    question: &Question,
+    attempt: &Attempt,
+    pattern: &IssuePattern,
+) -> Result<Vec<Oid>, SalvageError> {
+    range::commits(repo, attempt.head.as_ref(), &attempt.agent, pattern, &attempt.issue)
+}
+
+fn is_about_content(check: &Check) -> bool {
+    check.name.subject() == CheckSubject::Content
+}
+
+/// Adds what the agent did besides, and records the verdict. That nothing was done wrong is no proof that something was done,
+/// so that check only ever turns a pass into a failure.
+fn conclude(
+    store: &mut Store,
+    party: &Party,
+    since: Timestamp,
+    mut verdict: Verdict,
 ) -> Result<Verdict, JudgeError> {
-    let rules = Rules::of(settings)?;
-    let Judged { agent, issue } = question.subject.clone();
-    let known = store.agents()?.into_iter().find(|known| Some(&known.party.agent) == agent.as_ref());
-    let claim = known.as_ref().map(|known| Claim::of(&mut store, known, issue.as_ref())).transpose()?;
-    let commit = match &question.revision {
-        Some(revision) => Some(named(repo, revision)?),
-        None => newest(repo, &rules.issue, issue.as_ref(), claim.as_ref())?,
-    };
-    let candidate = Candidate {
-        commit,
-        issue,
-        agent,
-        claimed_at: claim.as_ref().map(|claim| claim.at),
-        claimed_head: claim.and_then(|claim| claim.head),
-        final_message: question.final_message.clone(),
-    };
-    let since = known.as_ref().map(|known| known.since);
-    let foreign =
-        known.as_ref().map(|known| foreign_writes(&mut store, &known.party.agent, since)).transpose()?;
-    let transcript = match (&question.transcript, &candidate.agent) {
-        _ if !settings.transcripts.evidence => None,
-        (None, Some(agent)) => SessionTranscript::of_session(&mut store, agent, since)?,
-        (named, _) => named.clone(),
-    };
-    let ownership = StoreOwnership::new(store);
-    let told = match (&transcript, &candidate.agent, &candidate.commit) {
-        (Some(transcript), Some(agent), Some(commit)) => {
-            transcript.evidence(repo, &ownership, agent, commit)?
-        }
-        _ => Vec::new(),
-    };
-    let log = EvidenceLog::of(repo.scope());
-    let records = Records { log: &log, transcripts: &told };
-    let mut verdict = check(repo, &ownership, &records, &rules, &candidate)?;
-    if let Some(check) = foreign {
-        if check.status == Status::Fail {
-            verdict.verdict = Answer::Fail;
-        }
-        verdict.checks.push(check);
+    let conduct = foreign_writes(store, &party.agent, Some(since))?;
+    if conduct.status == Status::Fail {
+        verdict.verdict = Answer::Fail;
     }
-    if let Some(known) = known {
-        let kind = if verdict.is_pass() { EventKind::GatePassed } else { EventKind::GateFailed };
-        let failed: Vec<CheckName> = verdict.failures().map(|check| check.name).collect();
-        let detail = json!({ "commit": verdict.commit, "failed": failed });
-        ownership.into_store().record_fact(&known.party, kind, None, &detail)?;
-    }
+    verdict.checks.push(conduct);
+    let kind = if verdict.is_pass() { EventKind::GatePassed } else { EventKind::GateFailed };
+    let failed: Vec<CheckName> = verdict.failures().map(|check| check.name).collect();
+    store.record_fact(party, kind, None, &json!({ "commit": verdict.commit, "failed": failed }))?;
     Ok(verdict)
 }
 
@@ -134,11 +247,7 @@ fn newest(
 }
 
 /// Changes to others' files, and files written without their lock, stand against an agent.
-pub fn foreign_writes(
-    store: &mut Store,
-    agent: &AgentId,
-    since: Option<Timestamp>,
-) -> Result<Check, StoreError> {
+fn foreign_writes(store: &mut Store, agent: &AgentId, since: Option<Timestamp>) -> Result<Check, StoreError> {
     let facts = store.facts(agent, &[EventKind::WriteForeign, EventKind::LockLost], since)?;
     let is_certain = |detail: &serde_json::Value| detail["certain"] != json!(false);
     let mut paths: Vec<String> =

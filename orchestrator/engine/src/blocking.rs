@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use mala_agents::start::Profile;
 use mala_core::claim::Reading;
 use mala_core::ports::Clock;
-use mala_core::{AgentId, Attempt, Issue, IssueId, Key, Mode, RunId, Target, Want};
+use mala_core::{AgentId, Attempt, CheckName, Issue, IssueId, Key, Mode, RunId, Target, Want};
 use mala_git::salvage::{self, SavedRef, Uncommitted};
 use mala_git::{Content, Repo, RepoPath};
 use mala_issues::{ClaimAnswer, IssueSource};
@@ -86,7 +86,7 @@ impl Continuation {
 /// What others do meanwhile is no progress.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Fingerprint {
-    failed: Vec<(String, String)>,
+    failed: Vec<(CheckName, String)>,
     commits: Vec<String>,
     files: BTreeMap<RepoPath, Content>,
 }
@@ -232,7 +232,7 @@ impl BlockingOps {
             let own = self.own_dirty_files(attempt)?;
             self.repo.contents(&own)?
         };
-        let failed = judgement.failed.iter().map(|check| (check.name.clone(), check.detail.clone()));
+        let failed = judgement.failed.iter().map(|check| (check.name, check.detail.clone()));
         let fingerprint = Fingerprint { failed: failed.collect(), commits: judgement.commits.clone(), files };
         Ok((judgement, fingerprint))
     }

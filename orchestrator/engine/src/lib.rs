@@ -33,7 +33,6 @@ mod prompt;
 mod prompts;
 mod question;
 pub mod queue;
-mod range;
 pub mod session;
 pub mod source;
 mod summary;

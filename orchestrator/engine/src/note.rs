@@ -162,7 +162,7 @@ fn write_last_lines(note: &mut String, text: &str, prefix: &str) -> std::fmt::Re
 
 #[cfg(test)]
 mod tests {
-    use mala_core::{AgentId, AttemptId, AttemptState, IssueId, RunId, Spend, Timestamp};
+    use mala_core::{AgentId, AttemptId, AttemptState, CheckName, IssueId, RunId, Spend, Timestamp};
     use mala_git::Oid;
 
     use super::*;
@@ -206,7 +206,7 @@ mod tests {
     fn a_note_tells_the_next_attempt_everything_it_needs() {
         let output: String = (1..=40).map(|n| format!("line {n}\u{1b}[0m\n")).collect();
         let failed = [FailedCheck {
-            name: "tests".to_owned(),
+            name: CheckName::Command,
             detail: "`cargo test` failed; fix it and run: mala test -- cargo test".to_owned(),
             evidence: vec!["e1".to_owned()],
             output: Some(output),
@@ -230,7 +230,7 @@ mod tests {
         Attempt 2 by `claude-bd-12-2` (run r7) failed: the gate did not pass in 3 rounds.
 
         Missing:
-        - tests: `cargo test` failed; fix it and run: mala test -- cargo test
+        - command: `cargo test` failed; fix it and run: mala test -- cargo test
           evidence: e1
           | (10 lines before)
           | line 11[0m

@@ -34,6 +34,12 @@ fn the_demo_shows_what_it_promises_and_leaves_nothing_running() {
         serde_json::json!([]),
         "all are closed"
     );
+    let verdicts = |kind: &str| {
+        let logged = within(&["logs", "list", "--kind", kind, "--json"]).json();
+        logged["events"].as_array().unwrap().len()
+    };
+    assert_eq!(verdicts("gate.passed"), 5, "every verdict of a run is in the log");
+    assert!(verdicts("gate.failed") >= 1, "rejections, too");
     let git = |args: &[&str]| world.git(&[&["-C", folder.to_str().unwrap()][..], args].concat());
     assert_eq!(
         (git(&["status", "--porcelain"]).as_str(), git(&["log", "--oneline"]).lines().count()),

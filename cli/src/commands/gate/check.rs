@@ -8,7 +8,7 @@ use mala_gate::rerun::{self, Suite};
 use mala_gate::runner::Tee;
 use mala_gate::transcript::SessionTranscript;
 use mala_gate::verdict::{Status, Verdict};
-use mala_gate::{Question, verdict};
+use mala_gate::{Gate, Question};
 use mala_git::Repo;
 use mala_logs::telemetry::spans::{self, Span};
 use mala_logs::telemetry::{GateResult, metrics};
@@ -56,7 +56,7 @@ pub(super) fn cmd_check(args: &CheckArgs, context: &Context) -> Result<Code, Cli
     let span = context.span().in_scope(|| spans::gate(subject.agent.as_ref(), subject.issue.as_ref()));
     let _judging = span.clone().entered();
     let question = Question { subject, revision: args.commit.clone(), final_message, transcript };
-    let mut verdict = verdict(&repo, store, &settings, &question)?;
+    let mut verdict = Gate::of(&settings)?.verdict(&repo, store, &question)?;
     if args.rerun {
         verdict = rerun(context, &repo, &settings, verdict)?;
     }

@@ -4,6 +4,7 @@
 //! files are restored, then the note is written, and only with the end of the attempt do the locks go.
 
 use mala_core::{Attempt, Interruption, Spend};
+use mala_gate::attempt_commits;
 use mala_git::salvage::{Before, Staged};
 use mala_issues::Label;
 use mala_store::{End, Finish, Next, Progress};
@@ -13,7 +14,6 @@ use super::BlockingOps;
 use crate::error::Result;
 use crate::note::{self, Handoff};
 use crate::options::Keeping;
-use crate::range;
 use crate::validator::Judgement;
 
 /// Why an attempt ends without having been accepted.
@@ -154,12 +154,10 @@ impl BlockingOps {
     /// The commits that the attempt leaves on the branch, also if nobody had the time to judge them. A git that cannot say so
     /// now keeps no attempt from ending.
     fn commits(&self, end: &AttemptEnd) -> Vec<String> {
-        let AttemptEnd { attempt: Attempt { head, agent, issue, .. }, judgement, .. } = end;
-        if !judgement.commits.is_empty() {
-            return judgement.commits.clone();
+        if !end.judgement.commits.is_empty() {
+            return end.judgement.commits.clone();
         }
-        let found =
-            range::commits(&self.repo, head.as_ref(), agent, &self.options.mark, issue).unwrap_or_default();
+        let found = attempt_commits(&self.repo, &end.attempt, &self.options.mark).unwrap_or_default();
         found.iter().map(ToString::to_string).collect()
     }
 

@@ -8,7 +8,7 @@ use mala_agents::{Answer, HookCall};
 use mala_config::Settings;
 use mala_core::{AgentId, Key, Scope, Target, Want};
 use mala_gate::transcript::SessionTranscript;
-use mala_gate::{Judged, Question, verdict};
+use mala_gate::{Gate, JudgeError, Judged, Question};
 use mala_git::Repo;
 use mala_store::{Agent, EventKind, Party, Store, Which};
 use serde_json::json;
@@ -149,7 +149,8 @@ impl<'a> Session<'a> {
         let question = Question { subject, revision: None, final_message, transcript };
         let settings = self.settings()?.clone();
         let store = Store::open(&self.scope)?;
-        let verdict = verdict(&Repo::new(self.scope.clone()), store, &settings, &question)?;
+        let gate = Gate::of(&settings).map_err(JudgeError::from)?;
+        let verdict = gate.verdict(&Repo::new(self.scope.clone()), store, &question)?;
         if verdict.is_pass() {
             return Ok(None);
         }

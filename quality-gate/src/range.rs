@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 
 use mala_core::{AgentId, IssueId};
-use mala_gate::rules::IssuePattern;
 use mala_git::salvage::{PrivateIndex, SalvageError, oid};
 use mala_git::{Git, Oid, Repo, RepoPath, TreeEntry};
+
+use crate::rules::IssuePattern;
 
 /// The trailer by which `mala commit` says whose work it is.
 const TRAILER: &str = "Mala-Agent: ";
