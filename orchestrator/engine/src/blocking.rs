@@ -91,6 +91,13 @@ pub(crate) struct Fingerprint {
     files: BTreeMap<RepoPath, Content>,
 }
 
+impl Fingerprint {
+    pub(crate) fn of(judgement: &Judgement, files: BTreeMap<RepoPath, Content>) -> Self {
+        let failed = judgement.failed.iter().map(|check| (check.name, check.detail.clone()));
+        Self { failed: failed.collect(), commits: judgement.commits.clone(), files }
+    }
+}
+
 impl BlockingOps {
     /// The files that an issue names, as far as they make sense here; the others, in words.
     pub(crate) fn hints(&self, issue: &Issue) -> (Vec<Want>, Vec<String>) {
@@ -232,8 +239,7 @@ impl BlockingOps {
             let own = self.own_dirty_files(attempt)?;
             self.repo.contents(&own)?
         };
-        let failed = judgement.failed.iter().map(|check| (check.name, check.detail.clone()));
-        let fingerprint = Fingerprint { failed: failed.collect(), commits: judgement.commits.clone(), files };
+        let fingerprint = Fingerprint::of(&judgement, files);
         Ok((judgement, fingerprint))
     }
 

@@ -15,6 +15,8 @@ mod launch;
 mod parked;
 mod running;
 mod stop;
+#[cfg(test)]
+mod tests;
 mod unfinished;
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,0 +1,5 @@
+mod endings;
+mod phases;
+mod stopping;
+mod waiting;
+mod world;

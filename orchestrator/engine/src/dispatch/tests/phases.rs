@@ -1,0 +1,189 @@
+//! Every event in every phase: what it leads to, or that it is dropped.
+
+use std::io;
+
+use mala_agents::stream::Usage;
+use mala_core::{Attempt, IssueId};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::world::{World, accepted, rejected, said};
+use crate::blocking::{AttemptEnd, Cause, EndResult, Fingerprint, WaitOutcome};
+use crate::dispatch::Dispatcher;
+use crate::dispatch::events::JobEvent;
+use crate::dispatch::job::{Backoff, Due, Job, Judging, Phase, Question, Running};
+use crate::error::EngineError;
+use crate::event::Held;
+use crate::session::{Session, SessionEvent, Stop};
+
+const PHASES: [&str; 8] = ["starting", "running", "backoff", "judging", "waiting", "due", "asking", "ending"];
+const EVENTS: [&str; 12] = [
+    "progress",
+    "ended",
+    "accepted",
+    "rejected",
+    "gate failed",
+    "granted",
+    "in vain",
+    "wait failed",
+    "notes",
+    "no notes",
+    "concluded",
+    "not concluded",
+];
+
+#[derive(Debug)]
+struct Deaf;
+
+impl Session for Deaf {
+    fn pid(&self) -> u32 {
+        1
+    }
+
+    fn end(&self, _how: Stop) {}
+}
+
+/// The phase after an event, for those that mean something. Whatever is not here changes nothing.
+const OUTCOMES: [(&str, &str, &str); 12] = [
+    ("running", "progress", "running"),
+    ("running", "ended", "judging"),
+    ("judging", "accepted", "ending"),
+    ("judging", "rejected", "running"),
+    ("judging", "gate failed", "judging"),
+    ("waiting", "granted", "due"),
+    ("waiting", "in vain", "due"),
+    ("waiting", "wait failed", "due"),
+    ("asking", "notes", "running"),
+    ("asking", "no notes", "asking"),
+    ("ending", "concluded", "gone"),
+    ("ending", "not concluded", "ending"),
+];
+
+fn name(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Starting => "starting",
+        Phase::Running(_) => "running",
+        Phase::Backoff(_) => "backoff",
+        Phase::Judging(_) => "judging",
+        Phase::Waiting { .. } => "waiting",
+        Phase::Due(_) => "due",
+        Phase::Asking(_) => "asking",
+        Phase::Ending { .. } => "ending",
+    }
+}
+
+fn phase(name: &str, attempt: &Attempt, world: &World) -> Phase {
+    let (now, later) = (world.now(), Instant::now() + std::time::Duration::from_secs(60));
+    let why = "why".to_owned();
+    match name {
+        "starting" => Phase::Starting,
+        "running" => Phase::Running(Running { session: Box::new(Deaf), cut: None }),
+        "backoff" => Phase::Backoff(Backoff { until: later, since: now, why }),
+        "judging" => Phase::Judging(Judging::default()),
+        "waiting" => Phase::Waiting { _hangup: io::pipe().unwrap().1 },
+        "due" => Phase::Due(Due { since: now, why, is_awaited: false }),
+        "asking" => Phase::Asking(Question {
+            text: why,
+            until: later,
+            since: now,
+            needs_answer: false,
+            notes: Some(0),
+            looked_at: None,
+        }),
+        "ending" => {
+            let end = AttemptEnd::cut_off(attempt.clone(), "why", Cause::Failed);
+            Phase::Ending { end: Box::new(end), tries: 1 }
+        }
+        other => panic!("there is no phase {other}"),
+    }
+}
+
+fn event(name: &str) -> JobEvent {
+    let error = || EngineError::StorePoisoned;
+    let judged = |judgement| {
+        let fingerprint = Fingerprint::of(&judgement, Default::default());
+        JobEvent::Judged(Ok(Box::new((judgement, fingerprint))))
+    };
+    let wait_over = |result| JobEvent::WaitOver { awaited: Vec::<Held>::new(), result };
+    match name {
+        "progress" => JobEvent::Session(SessionEvent::Progress { progress: vec![], usage: Usage::default() }),
+        "ended" => JobEvent::Session(SessionEvent::Ended(Box::new(said("done")))),
+        "accepted" => judged(accepted()),
+        "rejected" => judged(rejected("tests")),
+        "gate failed" => JobEvent::Judged(Err(error())),
+        "granted" => wait_over(Ok(WaitOutcome::Granted)),
+        "in vain" => wait_over(Ok(WaitOutcome::InVain("why".to_owned()))),
+        "wait failed" => wait_over(Err(error())),
+        "notes" => JobEvent::Notes(Ok(vec!["blue".to_owned()])),
+        "no notes" => JobEvent::Notes(Err(error())),
+        "concluded" => JobEvent::Ended(Ok(EndResult {
+            saved_ref: None,
+            files: Vec::new(),
+            commits: Vec::new(),
+            is_blocked: false,
+        })),
+        "not concluded" => JobEvent::Ended(Err(error())),
+        other => panic!("there is no event {other}"),
+    }
+}
+
+/// Brings a job into the phase, in the journal too.
+fn job_in(dispatcher: &mut Dispatcher, world: &World, issue: &IssueId, name: &str) {
+    use mala_core::AttemptState::{Claimed, Gating, NeedsInput, Running};
+    let ops = dispatcher.ops.clone();
+    let claim = ops.claim(&dispatcher.run, issue, "fake", false).unwrap();
+    let crate::blocking::Claim::Granted(claimed) = claim else { panic!("it is claimed") };
+    let path: &[_] = match name {
+        "starting" => &[Claimed],
+        "running" | "backoff" => &[Claimed, Running],
+        "asking" => &[Claimed, Running, Gating, NeedsInput],
+        _ => &[Claimed, Running, Gating],
+    };
+    for step in path.windows(2) {
+        ops.advance(&claimed.attempt, (step[0], step[1]), &mala_store::Progress::default()).unwrap();
+    }
+    let profile = world.options.profiles.known[0].clone();
+    let log = world.options.logs.join("log");
+    let mut job = Job::new((claimed.attempt.clone(), claimed.issue), profile, log, world.now());
+    job.state = path[path.len() - 1];
+    job.phase = phase(name, &claimed.attempt, world);
+    dispatcher.jobs.insert(issue.clone(), job);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_event_means_something_in_its_phase_and_nothing_in_any_other() {
+    let mut world = World::new();
+    let (mut dispatcher, _stage, _interrupts) = world.dispatcher();
+    // Somebody has to listen to blocking work, and nobody to its answers.
+    let (sender, _worker_events) = mpsc::unbounded_channel();
+    dispatcher.worker_events = sender;
+    for phase in PHASES {
+        for kind in EVENTS {
+            let issue = world.issue(&format!("{phase}-{kind}").replace(' ', "-"), &[]);
+            job_in(&mut dispatcher, &world, &issue, phase);
+            let before = dispatcher.jobs[&issue].state;
+            let outcome = OUTCOMES.iter().find(|(from, event, _)| (*from, *event) == (phase, kind));
+            dispatcher.on_job_event(&issue, event(kind)).await;
+            let job = dispatcher.jobs.remove(&issue);
+            let after = job.as_ref().map_or("gone", |job| name(&job.phase));
+            assert_eq!(after, outcome.map_or(phase, |outcome| outcome.2), "{kind} while {phase}");
+            if outcome.is_none() {
+                assert_eq!(job.unwrap().state, before, "{kind} while {phase} is dropped");
+            }
+            assert!(dispatcher.fatal.is_none(), "{kind} while {phase}: {:?}", dispatcher.fatal);
+        }
+    }
+    let is_meant = |kind: &str| OUTCOMES.iter().any(|(_, event, _)| *event == kind);
+    assert!(EVENTS.iter().all(|kind| is_meant(kind)), "every event means something somewhere");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_for_a_job_that_is_gone_is_dropped() {
+    let mut world = World::new();
+    let issue = world.issue("a", &[]);
+    let (mut dispatcher, ..) = world.dispatcher();
+    for kind in EVENTS {
+        dispatcher.on_job_event(&issue, event(kind)).await;
+    }
+    assert!(dispatcher.jobs.is_empty() && dispatcher.fatal.is_none());
+}

@@ -1,0 +1,387 @@
+//! A run without processes: a real store and a real checkout, sessions and verdicts that the test speaks for, and time that
+//! passes when nothing else does.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mala_agents::start::{Kind, Profile, PromptBy};
+use mala_agents::stream::{Limited, Progress, Report, Terminal, Usage};
+use mala_config::{HealthSettings, LockSettings};
+use mala_core::ports::Clock;
+use mala_core::{Attempt, CheckName, Issue, IssueId, PersonId, Priority, Scope, Timestamp, Who};
+use mala_git::Repo;
+use mala_store::{EventFilter, EventKind, IssueName, NewIssue, Store, process};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+use crate::blocking::BlockingOps;
+use crate::dispatch::Dispatcher;
+use crate::error::{EngineError, Result};
+use crate::event::{Event, Reporter};
+use crate::limits::Limits;
+use crate::options::{Keeping, Options, Profiles, Prompts};
+use crate::session::{Session, SessionEnd, SessionEvent, SessionEvents, SessionOrder, Sessions, Stop};
+use crate::source::BuiltIn;
+use crate::summary::Summary;
+use crate::validator::{FailedCheck, Judgement, Validator};
+
+/// In the time of the test, which passes at once.
+const TEST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
+
+/// The time of the runtime, which a test may have paused, as moments.
+#[derive(Debug, Clone)]
+struct RuntimeClock {
+    base: Timestamp,
+    since: Instant,
+}
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Timestamp {
+        self.base.plus(self.since.elapsed())
+    }
+}
+
+/// A session that was started, for the test to speak for.
+#[derive(Debug)]
+pub(super) struct FakeSession {
+    pub(super) attempt: Attempt,
+    pub(super) prompt: String,
+    pub(super) conversation: Option<String>,
+    events: SessionEvents,
+    stops: mpsc::UnboundedReceiver<Stop>,
+}
+
+#[derive(Debug)]
+struct FakeHandle(mpsc::UnboundedSender<Stop>);
+
+impl Session for FakeHandle {
+    fn pid(&self) -> u32 {
+        1
+    }
+
+    fn end(&self, how: Stop) {
+        let _ = self.0.send(how);
+    }
+}
+
+impl FakeSession {
+    async fn tell(&self, event: SessionEvent) {
+        self.events.send((self.attempt.issue.clone(), event)).await.unwrap();
+    }
+
+    pub(super) async fn tells(&self, progress: Progress, usage: Usage) {
+        self.tell(SessionEvent::Progress { progress: vec![progress], usage }).await;
+    }
+
+    pub(super) async fn ends(self, end: SessionEnd) {
+        self.tell(SessionEvent::Ended(Box::new(end))).await;
+    }
+
+    /// Ends its turn with these words.
+    pub(super) async fn says(self, message: &str) {
+        self.ends(said(message)).await;
+    }
+
+    /// How it is asked to end.
+    pub(super) async fn stop(&mut self) -> Stop {
+        timeout(TEST_TIMEOUT, self.stops.recv()).await.expect("it is asked to end").unwrap()
+    }
+}
+
+pub(super) fn said(message: &str) -> SessionEnd {
+    let report =
+        Report { session: Some("s1".to_owned()), message: Some(message.to_owned()), ..Report::default() };
+    SessionEnd { status: Ok(ExitStatus::from_raw(0)), report, stderr: String::new(), launch_failure: None }
+}
+
+/// A process that a signal has ended.
+pub(super) fn killed(signal: i32) -> SessionEnd {
+    SessionEnd { status: Ok(ExitStatus::from_raw(signal)), ..said("") }
+}
+
+pub(super) fn limited(until: Option<Timestamp>) -> SessionEnd {
+    let mut end = said("");
+    end.report.limited = Some(Limited { until, message: "slow down".to_owned() });
+    end
+}
+
+pub(super) fn put_off() -> SessionEnd {
+    let mut end = said("");
+    end.report.terminal = Some(Terminal { reason: "tool_deferred".to_owned(), is_error: false });
+    end
+}
+
+#[derive(Default)]
+struct FakeSessions {
+    started: Mutex<Option<mpsc::UnboundedSender<FakeSession>>>,
+    /// Starts that fail before one succeeds.
+    failures: Mutex<u32>,
+    reaped: Mutex<u32>,
+}
+
+impl Sessions for FakeSessions {
+    fn self_test(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>> {
+        let mut failures = self.failures.lock().unwrap();
+        if *failures > 0 {
+            *failures -= 1;
+            return Err(std::io::Error::other("no such program").into());
+        }
+        let (sender, stops) = mpsc::unbounded_channel();
+        let session = FakeSession {
+            attempt: order.attempt.clone(),
+            prompt: order.prompt.to_owned(),
+            conversation: order.conversation.map(str::to_owned),
+            events,
+            stops,
+        };
+        self.started.lock().unwrap().as_ref().unwrap().send(session).unwrap();
+        Ok(Box::new(FakeHandle(sender)))
+    }
+
+    fn reap(&self, _attempt: &Attempt) -> Result<()> {
+        *self.reaped.lock().unwrap() += 1;
+        Ok(())
+    }
+
+    fn sweep(&self) {}
+}
+
+/// Says what the test wants it to, and else that something is missing.
+#[derive(Default)]
+struct FakeValidator(Mutex<VecDeque<Result<Judgement>>>);
+
+impl Validator for FakeValidator {
+    fn judge(&self, _attempt: &Attempt, _last_message: Option<&str>) -> Result<Judgement> {
+        self.0.lock().unwrap().pop_front().unwrap_or_else(|| Ok(rejected("nothing is committed")))
+    }
+}
+
+pub(super) fn accepted() -> Judgement {
+    Judgement { accepted: true, commits: vec!["c1".to_owned()], ..Judgement::default() }
+}
+
+pub(super) fn rejected(detail: &str) -> Judgement {
+    let check = FailedCheck {
+        name: CheckName::Command,
+        detail: detail.to_owned(),
+        evidence: Vec::new(),
+        output: None,
+    };
+    Judgement { failed: vec![check], ..Judgement::default() }
+}
+
+struct Recorder(mpsc::UnboundedSender<Event>);
+
+impl Reporter for Recorder {
+    fn report(&mut self, _at: Timestamp, event: &Event) {
+        let _ = self.0.send(event.clone());
+    }
+}
+
+pub(super) struct World {
+    pub(super) scope: Scope,
+    pub(super) store: Store,
+    pub(super) options: Options,
+    clock: RuntimeClock,
+    sessions: Arc<FakeSessions>,
+    validator: Arc<FakeValidator>,
+    /// Before the checkout goes, the store is closed.
+    _dir: tempfile::TempDir,
+}
+
+/// What a script sees of a run.
+pub(super) struct Stage {
+    sessions: mpsc::UnboundedReceiver<FakeSession>,
+    events: mpsc::UnboundedReceiver<Event>,
+    interrupts: mpsc::UnboundedSender<()>,
+}
+
+impl Stage {
+    pub(super) async fn session(&mut self) -> FakeSession {
+        timeout(TEST_TIMEOUT, self.sessions.recv()).await.expect("a session is started").unwrap()
+    }
+
+    /// Everything that is told until `is_it` is, which is returned.
+    pub(super) async fn until(&mut self, is_it: impl Fn(&Event) -> bool) -> Event {
+        loop {
+            let event = timeout(TEST_TIMEOUT, self.events.recv()).await.expect("it is told").unwrap();
+            if is_it(&event) {
+                return event;
+            }
+        }
+    }
+
+    pub(super) fn interrupt(&self) {
+        self.interrupts.send(()).unwrap();
+    }
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("checkout");
+        let git = |args: &[&str]| {
+            let identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"];
+            let out = Command::new("git").args(identity).args(args).output().unwrap();
+            assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        };
+        let at = root.to_str().unwrap();
+        git(&["init", "-q", "-b", "main", at]);
+        git(&["-C", at, "commit", "-q", "--allow-empty", "-m", "start"]);
+        let scope = Scope::discover(&root).unwrap();
+        let clock =
+            RuntimeClock { base: Timestamp::now().plus(Duration::from_secs(3600)), since: Instant::now() };
+        let store = Store::open(&scope).unwrap().with_clock(clock.clone());
+        let options = options(&scope);
+        let (sessions, validator) = (Arc::default(), Arc::default());
+        Self { scope, store, options, clock, sessions, validator, _dir: dir }
+    }
+
+    pub(super) fn issue(&mut self, name: &str, files: &[&str]) -> IssueId {
+        let new = NewIssue {
+            name: IssueName::Given(IssueId::new(name).unwrap()),
+            title: name.to_owned(),
+            description: String::new(),
+            design: String::new(),
+            acceptance: String::new(),
+            priority: Priority::NORMAL,
+            kind: "task".to_owned(),
+            labels: Vec::new(),
+            needs: Vec::new(),
+            files: files.iter().map(|&file| file.to_owned()).collect(),
+            parent: None,
+        };
+        self.store.add_issue(&person(), &new).unwrap().id
+    }
+
+    /// What the gate says, in this order.
+    pub(super) fn judge(&self, judgements: impl IntoIterator<Item = Result<Judgement>>) {
+        self.validator.0.lock().unwrap().extend(judgements);
+    }
+
+    pub(super) fn fail_starts(&self, times: u32) {
+        *self.sessions.failures.lock().unwrap() = times;
+    }
+
+    pub(super) fn reaped(&self) -> u32 {
+        *self.sessions.reaped.lock().unwrap()
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(super) fn limits(&mut self, limits: Limits) {
+        self.options.profiles.known[0].1 = limits;
+    }
+
+    /// A connection of its own, for a script that changes something while the run goes on.
+    pub(super) fn other_store(&self) -> Store {
+        Store::open(&self.scope).unwrap().with_clock(self.clock.clone())
+    }
+
+    pub(super) fn dispatcher(&mut self) -> (Dispatcher, Stage, mpsc::UnboundedReceiver<()>) {
+        let (started, sessions) = mpsc::unbounded_channel();
+        *self.sessions.started.lock().unwrap() = Some(started);
+        let (reporter, events) = mpsc::unbounded_channel();
+        let (interrupts, interrupted) = mpsc::unbounded_channel();
+        let run = self.store.begin_run(&self.options.owner, &serde_json::json!({})).unwrap().id;
+        let ops = BlockingOps {
+            store: Arc::new(Mutex::new(self.other_store())),
+            source: Arc::new(BuiltIn::new(self.other_store())),
+            sessions: self.sessions.clone(),
+            validator: self.validator.clone(),
+            repo: Repo::new(self.scope.clone()),
+            options: Arc::new(self.options.clone()),
+            clock: Arc::new(self.clock.clone()),
+        };
+        let dispatcher = Dispatcher::new(ops, run, Box::new(Recorder(reporter)));
+        (dispatcher, Stage { sessions, events, interrupts }, interrupted)
+    }
+
+    /// Runs until the end, while `script` speaks for the agents.
+    pub(super) async fn run<F: Future<Output = ()>>(
+        &mut self,
+        script: impl FnOnce(Stage) -> F,
+    ) -> Result<Summary, EngineError> {
+        let (dispatcher, stage, interrupts) = self.dispatcher();
+        let (ended, ()) = tokio::join!(timeout(TEST_TIMEOUT, dispatcher.run(interrupts)), script(stage));
+        let (summary, ..) = ended.expect("the run ends")?;
+        Ok(summary)
+    }
+
+    /// The only attempt at an issue.
+    pub(super) fn attempt(&mut self, id: &str) -> Attempt {
+        self.store.attempts(&IssueId::new(id).unwrap()).unwrap().pop().expect("it was tried")
+    }
+
+    pub(super) fn shown(&mut self, id: &str) -> Issue {
+        self.store.issue(&IssueId::new(id).unwrap()).unwrap().unwrap()
+    }
+
+    /// The states that an issue's attempts have gone through, as the journal says.
+    pub(super) fn journal(&mut self, id: &str) -> Vec<String> {
+        let kind = Some(EventKind::AttemptAdvanced.as_str().to_owned());
+        let events = self.store.events(&EventFilter { kind, ..EventFilter::default() }).unwrap();
+        let steps = events.iter().filter(|event| event.issue.as_deref() == Some(id));
+        let moves = steps.filter(|event| event.detail["from"] != event.detail["to"]);
+        moves.map(|event| event.detail["to"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+pub(super) fn person() -> Who {
+    Who::Person(PersonId::new("pat").unwrap())
+}
+
+fn options(scope: &Scope) -> Options {
+    let profile = Profile {
+        name: "fake".to_owned(),
+        kind: Kind::Claude,
+        model: None,
+        command: vec!["sh".to_owned()],
+        prompt_by: PromptBy::Stdin,
+        labels: Vec::new(),
+        env: Default::default(),
+        install: None,
+    };
+    let hour = Duration::from_secs(3600);
+    Options {
+        owner: process::current(),
+        max_agents: 4,
+        max_issues: None,
+        issues: Vec::new(),
+        watch: false,
+        timeout: None,
+        stagger: Duration::from_millis(1),
+        attempts: 1,
+        retry_pause: Duration::from_secs(10),
+        answer_wait: Duration::from_secs(60),
+        resume: false,
+        mitigate: false,
+        gate_attempts: 3,
+        budget: None,
+        profiles: Profiles {
+            known: vec![(profile, Limits::default())],
+            forced: None,
+            default: "fake".to_owned(),
+        },
+        mark: Default::default(),
+        required: Vec::new(),
+        prompts: Prompts::default(),
+        keeping: Keeping::Store,
+        lock: LockSettings { ttl: hour, max_ttl: hour, max_wait: hour },
+        health: HealthSettings { wait_rate: 1.0, waits_per_day: 1000, mutex_wait: hour },
+        mala: "mala".to_owned(),
+        logs: scope.state_dir().join("logs"),
+        poll: Duration::from_secs(2),
+        grace: Duration::from_secs(20),
+    }
+}
