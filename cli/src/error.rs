@@ -327,8 +327,7 @@ impl From<StoreError> for CliError {
                 | IssueError::EmptyNote
                 | IssueError::Name(_)
                 | IssueError::Word { .. }
-                | IssueError::BadFile { .. }
-                | IssueError::BadLine { .. },
+                | IssueError::BadFile { .. },
             ) => Kind::Usage,
             StoreError::AgentGone { .. }
             | StoreError::AgentRuns { .. }
@@ -398,7 +397,6 @@ fn issue_hint(error: &IssueError) -> Option<String> {
                 word(id.as_str())
             )
         }
-        IssueError::BadLine { .. } => "nothing was taken over; correct the line and try again".to_owned(),
         _ => return None,
     })
 }

@@ -62,6 +62,14 @@ pub struct Note {
     pub text: String,
 }
 
+/// An issue that another tracker keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignIssue {
+    pub issue: Issue,
+    /// As it is written there: whether it has changed is told by this.
+    pub source: String,
+}
+
 /// How urgent, from 0, the most, to 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u8")]

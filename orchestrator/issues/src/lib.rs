@@ -8,7 +8,7 @@
 //! shell, one call at a time, with a bound on its time and on its output; and whatever goes wrong is an [`IssueError`]
 //! that says so. No failure is ever reported as an empty list: "no work" means that a tracker said so.
 //!
-//! [`hints`] reads from an issue's text which files it will touch. Nothing here prints, remembers or decides what to do
+//! [`read_export`] reads what a tracker has written into a file. [`hints`] reads from an issue's text which files it will touch. Nothing here prints, remembers or decides what to do
 //! next.
 
 mod bd;
@@ -17,6 +17,7 @@ mod br;
 pub mod contract;
 mod detect;
 mod error;
+mod export;
 pub mod hints;
 mod notes;
 mod program;
@@ -27,6 +28,7 @@ mod wire;
 pub use beads::Beads;
 pub use detect::{Choice, ChoiceError, Found, choose, detect, find};
 pub use error::{IssueError, Result, Trouble};
+pub use export::{ExportError, read_export};
 pub use program::Limits;
 pub use source::{ClaimAnswer, IssueSource, Label, LabelError, MAX_TEXT};
 pub use tracker::Tracker;

@@ -31,7 +31,7 @@ pub(crate) struct Item {
 
 /// A dependency, which is written in two ways: as the other issue with the kind of link, or as the link itself.
 #[derive(Debug, Clone, Deserialize)]
-struct Link {
+pub(crate) struct Link {
     id: Option<String>,
     depends_on_id: Option<String>,
     dependency_type: Option<String>,
@@ -41,18 +41,18 @@ struct Link {
 
 /// What a link means for the order of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+pub(crate) enum Meaning {
     Blocks,
     Parent,
     Nothing,
 }
 
 impl Link {
-    fn other(&self) -> Option<&str> {
+    pub(crate) fn other(&self) -> Option<&str> {
         self.depends_on_id.as_deref().or(self.id.as_deref())
     }
 
-    fn meaning(&self) -> Meaning {
+    pub(crate) fn meaning(&self) -> Meaning {
         match self.dependency_type.as_deref().or(self.kind.as_deref()) {
             None | Some("" | "blocks" | "conditional-blocks" | "waits-for") => Meaning::Blocks,
             Some("parent-child") => Meaning::Parent,
@@ -108,12 +108,12 @@ impl Item {
     }
 }
 
-fn priority(number: i64) -> Result<Priority, String> {
+pub(crate) fn priority(number: i64) -> Result<Priority, String> {
     let small = u8::try_from(number).map_err(|_| format!("priority {number} is not from 0 to 4"))?;
     Priority::try_from(small).map_err(|error| error.to_string())
 }
 
-fn moment(text: &str) -> Result<Timestamp, String> {
+pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
     let moment: Moment = text.parse().map_err(|error| format!("`{text}` is not a time: {error}"))?;
     Ok(Timestamp::from_millis(moment.as_millisecond()))
 }

@@ -207,7 +207,7 @@ impl<'s> Change<'s> {
 
     /// Removes a lock and says so. Waiters are not served yet: that is [`Change::hand_over`], once for all removals.
     pub(crate) fn remove_lock(&mut self, lock: &Lock, kind: EventKind) -> Result<(), Fault> {
-        self.end_tenure(lock)?;
+        self.end_hold(lock)?;
         self.delete_lock_row(lock)?;
         self.record_end(kind, lock)?;
         self.ended_locks.push(lock.id.0.clone());

@@ -8,9 +8,9 @@ use mala_core::{AgentId, Owner, Target};
 use rusqlite::ErrorCode;
 use thiserror::Error;
 
-use crate::ask_types::AskError;
-use crate::issue_types::IssueError;
-use crate::journal_types::JournalError;
+use crate::asks::types::AskError;
+use crate::issues::types::IssueError;
+use crate::journal::types::JournalError;
 use crate::messages::MessageError;
 
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -10,45 +10,36 @@
 //! A stored lock is worth something only while its owner lives (`process`), so a dead owner's locks are free
 //! the moment it dies, whether or not anybody has noticed. Who notices first writes the one event about it.
 //!
-//! Asks (`asks`, `take`) are the other way to a held lock: its holder answers, or it is taken under guard. What an agent
+//! Asks (`asks`, `asks::take`) are the other way to a held lock: its holder answers, or it is taken under guard. What an agent
 //! should hear about them waits for it (`notices`).
 //!
-//! Waiters (`queue`, `wait`, `wake`) sleep in the kernel. Each watches the one obstacle nearest to it and is woken
+//! Waiters (`waiters`, `wait`, `wake`) sleep in the kernel. Each watches the one obstacle nearest to it and is woken
 //! by whoever removes it, or by the end of the process behind it.
 
 mod agents;
-mod ask_rows;
-mod ask_types;
 mod asks;
 mod change;
 mod error;
 mod events;
-mod fairness;
 mod ids;
-mod import;
-mod issue_rows;
-mod issue_types;
 mod issues;
 mod journal;
-mod journal_rows;
-mod journal_types;
-mod letters;
 mod locks;
 mod messages;
 mod node;
 mod notices;
+mod past_holds;
 pub mod process;
-mod queue;
+mod queue_order;
 mod request;
 mod rows;
 mod schema;
 mod status;
 mod sweep;
-mod take;
-mod tenure;
 mod turn;
 mod view;
 mod wait;
+mod waiters;
 mod wake;
 
 use std::fs;
@@ -62,11 +53,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 pub use agents::{Agent, Session};
-pub use ask_types::{Answered, AskError, AskFilter, AskRequest};
+pub use asks::take::{Authority, Changes, Guard};
+pub use asks::types::{Answered, AskError, AskFilter, AskRequest};
 pub use error::{Result, StoreError, show_circle};
 pub use events::{Event, EventFilter, EventKind, TargetKind};
-pub use issue_types::{Imported, IssueError, IssueFilter, IssueName, IssueNote, NewIssue, Updated};
-pub use journal_types::{
+pub use issues::types::{Imported, IssueError, IssueFilter, IssueName, IssueNote, NewIssue, Updated};
+pub use journal::types::{
     ClaimOutcome, End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker,
 };
 pub use locks::{Released, Renewed};
@@ -76,7 +68,6 @@ pub use request::{Cause, Outcome, Party, Refusal, Request, Wait, Which};
 pub use schema::VERSION as SCHEMA_VERSION;
 pub use status::{HEALTH_WINDOW, Health, Mutex, SELF_TEST, Status, TRIES, Waiting};
 pub use sweep::{Extent, Leftovers};
-pub use take::{Authority, Changes, Guard};
 pub use view::Standing;
 
 use change::Change;

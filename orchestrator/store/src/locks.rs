@@ -280,7 +280,7 @@ impl Change<'_> {
         process: i64,
     ) -> std::result::Result<Lock, Fault> {
         if lock.agent != heir.agent {
-            self.end_tenure(&lock)?;
+            self.end_hold(&lock)?;
             self.ended_locks.push(lock.id.0.clone());
         }
         let detail = json!({ "from": lock.agent, "to": heir.agent, "fence_before": lock.fence });

@@ -12,9 +12,9 @@ use crate::Store;
 use crate::change::Change;
 use crate::error::{Fault, Result};
 use crate::events::EventKind;
-use crate::queue::Waiter;
 use crate::rows;
 use crate::view::{Standing, View};
+use crate::waiters::Waiter;
 
 /// What can be put away.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

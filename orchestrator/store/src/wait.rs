@@ -10,9 +10,9 @@ use crate::Store;
 use crate::change::{Change, millis};
 use crate::error::{Fault, Result, StoreError};
 use crate::events::EventKind;
-use crate::queue::{Obstacle, Waiter};
 use crate::request::{Cause, Outcome, Refusal, Request, Wait};
 use crate::view::Standing;
+use crate::waiters::{Obstacle, Waiter};
 use crate::wake::{Asker, Bell};
 
 /// Where a new request ends up.

@@ -28,7 +28,10 @@ pub(crate) fn cmd_import(args: &ImportArgs, context: &Context) -> Result<Code, C
         let hint = "give a file that `br export` or `bd export` has written, or `-` for standard input";
         context.read_text(&args.file, ISSUES).map_err(|error| error.hint(hint))?
     };
-    let imported = store.import_issues(&who, &text)?;
+    let issues = mala_issues::read_export(&text).map_err(|error| {
+        CliError::usage(error).hint("nothing was taken over; correct the line and try again")
+    })?;
+    let imported = store.import_issues(&who, &issues)?;
     for (id, other) in &imported.dangling {
         context.ui.warning(&format!("{id} needs {other}, which is not known, so it will not become ready"));
     }

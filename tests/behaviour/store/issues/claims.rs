@@ -108,14 +108,14 @@ fn race(table: &Table, wishes: &[NewAttempt]) -> Vec<Attempt> {
                 scope.spawn(move || {
                     start.wait();
                     match store.claim(wish) {
-                        Ok(ClaimOutcome::Claimed { attempt, .. }) => Some(attempt),
+                        Ok(ClaimOutcome::Claimed { attempt, .. }) => Some(*attempt),
                         Ok(ClaimOutcome::FilesHeld(_)) | Err(StoreError::Journal(_)) => None,
                         Err(error) => panic!("{error}"),
                     }
                 })
             })
             .collect();
-        claims.into_iter().filter_map(|claim| claim.join().unwrap().map(|attempt| *attempt)).collect()
+        claims.into_iter().filter_map(|claim| claim.join().unwrap()).collect()
     })
 }
 

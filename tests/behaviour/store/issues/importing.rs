@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use mala_core::IssueId;
-use mala_core::issue::parse_moment;
-use mala_store::{Imported, IssueError, StoreError};
+use mala_core::issue::{ForeignIssue, parse_moment};
+use mala_issues::read_export;
+use mala_store::{Imported, StoreError};
 use mala_tests::{Table, Terse};
 use serde_json::{Value, json};
 
-use super::{eve, id, ready, refusal, status};
+use super::{eve, id, ready, status};
 
-fn lines(values: &[Value]) -> String {
-    values.iter().map(|value| format!("{value}\n")).collect()
+fn lines(values: &[Value]) -> Vec<ForeignIssue> {
+    let text: String = values.iter().map(|value| format!("{value}\n")).collect();
+    read_export(&text).unwrap()
 }
 
 /// A line as `br` writes it.
@@ -100,12 +102,9 @@ fn one_bad_line_stops_the_whole_import_and_is_named() {
         ("{\"id\": \"x\", \"title\": \"t\", \"priority\": 7}", "priority 7 is not from 0"),
     ];
     for (line, words) in bad {
-        let mut table = Table::new();
-        let text = format!("{}\n\n{line}\n", full());
-        let error = refusal(table.store.import_issues(&eve(), &text));
-        assert!(matches!(error, IssueError::BadLine { line: 3, .. }), "{error:?}");
+        let error = read_export(&format!("{}\n\n{line}\n", full())).unwrap_err();
+        assert_eq!(error.line, 3, "{error:?}");
         assert!(error.to_string().contains(words), "{error}");
-        assert_eq!(table.world.count("issue"), 0);
     }
 }
 

@@ -12,7 +12,7 @@ use rusqlite::params;
 use serde_json::json;
 
 use crate::Store;
-use crate::ask_types::{Answered, AskError};
+use crate::asks::types::{Answered, AskError};
 use crate::change::Change;
 use crate::error::{Fault, Result, StoreError};
 use crate::events::EventKind;

@@ -4,7 +4,7 @@ use mala_core::{AgentId, Ask, AskId, AskState, Fence, Key, LockId, Timestamp, Ur
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::{Value, json};
 
-use crate::ask_types::AskError;
+use crate::asks::types::AskError;
 use crate::change::{Change, millis};
 use crate::error::Fault;
 use crate::events::EventKind;

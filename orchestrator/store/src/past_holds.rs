@@ -42,7 +42,7 @@ impl View<'_> {
         let since = since.unwrap_or(Timestamp::from_millis(i64::MIN));
         let mut ids = Vec::new();
         self.ids_over(&mut ids, key)?;
-        let mut best = self.past_tenure(agent, key, since)?;
+        let mut best = self.past_hold(agent, key, since)?;
         for id in ids {
             let lock = self.lock_by_id(&id)?.filter(|lock| lock.agent == *agent);
             let lock = lock.filter(|lock| lock.mode == Mode::Exclusive && self.held_until(lock) >= since);
@@ -60,7 +60,7 @@ impl View<'_> {
         }
     }
 
-    fn past_tenure(
+    fn past_hold(
         &self,
         agent: &AgentId,
         key: &Key,
@@ -91,7 +91,7 @@ impl View<'_> {
 
 impl Change<'_> {
     /// Notes that the lock's holder is about to lose it.
-    pub(crate) fn end_tenure(&mut self, lock: &Lock) -> std::result::Result<(), Fault> {
+    pub(crate) fn end_hold(&mut self, lock: &Lock) -> std::result::Result<(), Fault> {
         if lock.mode != Mode::Exclusive || lock.is_named() {
             return Ok(());
         }

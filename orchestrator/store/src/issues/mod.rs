@@ -1,5 +1,9 @@
 //! The built-in tracker: issues, what they need, and what is said about them.
 
+mod import;
+mod rows;
+pub(crate) mod types;
+
 use mala_core::issue::{CLOSED, IN_PROGRESS, OPEN};
 use mala_core::{Issue, IssueId, IssueWord, Pattern, Who};
 use rusqlite::{OptionalExtension, params};
@@ -9,8 +13,8 @@ use crate::Store;
 use crate::change::Change;
 use crate::error::{Fault, Result};
 use crate::events::EventKind;
-use crate::issue_rows::CLOSED_WORDS;
-use crate::issue_types::{IssueError, IssueFilter, IssueName, IssueNote, NewIssue, Updated};
+use crate::issues::rows::CLOSED_WORDS;
+use crate::issues::types::{IssueError, IssueFilter, IssueName, IssueNote, NewIssue, Updated};
 use crate::view::View;
 
 impl Store {

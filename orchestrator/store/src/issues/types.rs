@@ -102,8 +102,6 @@ pub enum IssueError {
     Epic { id: IssueId },
     #[error("`{id}` needs issues that are not closed: {}", names(.by))]
     Blocked { id: IssueId, by: Vec<IssueId> },
-    #[error("line {line} of the import makes no sense: {detail}")]
-    BadLine { line: usize, detail: String },
 }
 
 fn assigned(assignee: Option<&String>) -> String {

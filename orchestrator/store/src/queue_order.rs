@@ -3,9 +3,9 @@
 use mala_core::{AgentId, Conflict, Want};
 
 use crate::error::Fault;
-use crate::queue::Waiter;
 use crate::request::Request;
 use crate::view::{Standing, View};
+use crate::waiters::Waiter;
 
 impl View<'_> {
     /// Whether a request that could be granted must queue all the same: somebody who came before waits for part of what it

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use crate::change::Change;
 use crate::error::Fault;
-use crate::issue_types::{IssueError, IssueNote};
+use crate::issues::types::{IssueError, IssueNote};
 use crate::rows::{self, who_number};
 use crate::view::View;
 

@@ -1,5 +1,7 @@
 //! Messages: sent once, one copy for each recipient, read in pages.
 
+mod rows;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -13,10 +15,10 @@ use crate::Store;
 use crate::change::Change;
 use crate::error::{Fault, Result};
 use crate::events::EventKind;
-use crate::letters::{letter, message};
 use crate::notices::About;
-use crate::rows::{self, who_number};
+use crate::rows::{name, timestamp, who_number};
 use crate::view::View;
+use rows::{importance_number, letter, message};
 
 /// A message to be sent.
 #[derive(Debug, Clone)]
@@ -176,7 +178,7 @@ impl View<'_> {
         let sql = "SELECT to_name FROM letter WHERE scope = ?1 AND to_kind = 1
              UNION SELECT from_name FROM message WHERE scope = ?1 AND from_kind = 1";
         let mut statement = self.sql.prepare_cached(sql)?;
-        let people = statement.query_map([self.scope], |row| rows::name(row, 0, PersonId::new))?;
+        let people = statement.query_map([self.scope], |row| name(row, 0, PersonId::new))?;
         Ok(people.collect::<std::result::Result<_, _>>()?)
     }
 }
@@ -257,7 +259,7 @@ impl Change<'_> {
         let Some(skip) = allowed_before else { return self.flood(from, limit, self.now) };
         let mut statement = self.sql.prepare_cached(sql)?;
         let row = params![self.scope, who_number(from), from.name(), since, skip];
-        match statement.query_row(row, |row| rows::timestamp(row, 0)).optional()? {
+        match statement.query_row(row, |row| timestamp(row, 0)).optional()? {
             Some(first) => self.flood(from, limit, first),
             None => Ok(()),
         }
@@ -278,7 +280,7 @@ impl Change<'_> {
             draft.thread.as_str(),
             who_number(&draft.from),
             draft.from.name(),
-            crate::letters::importance_number(draft.importance),
+            importance_number(draft.importance),
             draft.body.as_str(),
             is_broadcast,
         ])?;

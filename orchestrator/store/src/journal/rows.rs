@@ -7,7 +7,7 @@ use rusqlite::{Row, params};
 
 use crate::change::Change;
 use crate::error::Fault;
-use crate::journal_types::JournalError;
+use crate::journal::types::JournalError;
 use crate::rows;
 use crate::view::View;
 

@@ -4,6 +4,9 @@
 //! step. Its end is one transaction: note, lock release, issue and journal change together, and doing it twice is doing it
 //! once. Whoever starts next finds the attempts that a dead run has left and ends them.
 
+mod rows;
+pub(crate) mod types;
+
 use mala_core::issue::{BLOCKED, IN_PROGRESS, NEEDS_FOLLOWUP, OPEN};
 use mala_core::{
     Attempt, AttemptId, AttemptState, Issue, IssueId, Life, Lock, Owner, Run, RunId, Spend, Who,
@@ -16,7 +19,7 @@ use crate::change::Change;
 use crate::error::{Fault, Result};
 use crate::events::{EventKind, Work};
 use crate::ids::fresh_id;
-use crate::journal_types::{
+use crate::journal::types::{
     ClaimOutcome, End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker,
 };
 use crate::view::View;

@@ -3,6 +3,10 @@
 //! Only the holder answers, only the asker cancels. An answer that releases hands the lock straight to the asker, within
 //! the same transaction. No lock ever changes hands because of time alone.
 
+mod rows;
+pub(crate) mod take;
+pub(crate) mod types;
+
 use std::time::Duration;
 
 use mala_core::ask::{MAX_DEFERRAL, MAX_DEFERRALS, MAX_WHY};
@@ -11,7 +15,7 @@ use rusqlite::params;
 use serde_json::json;
 
 use crate::Store;
-use crate::ask_types::{Answered, AskError, AskFilter, AskRequest};
+use crate::asks::types::{Answered, AskError, AskFilter, AskRequest};
 use crate::change::Change;
 use crate::error::{Fault, Result};
 use crate::events::EventKind;
