@@ -9,7 +9,7 @@ use mala_git::commit::{CommitError, Committed as Landed, HookRunner, Request, St
 use mala_git::{Ownership, Repo};
 
 use crate::evidence::{Evidence, EvidenceLog, Of};
-use crate::rules::{Committed, Fit, Foreign, GateError, Subject};
+use crate::rules::{CommitContext, Committed, Fit, Foreign, GateError};
 
 /// Commits an agent's own files. `foreign` says whether records that saw others' changes are about this commit.
 pub fn commit(
@@ -21,7 +21,7 @@ pub fn commit(
 ) -> Result<Landed, CommitError> {
     let find_evidence = |staged: &StagedTree<'_>| {
         let StagedTree { repo, tree, base, changes } = *staged;
-        let subject = Subject { repo, ownership, commit: None, tree, base, changes, claimed_at: None };
+        let subject = CommitContext { repo, ownership, commit: None, tree, base, changes, claimed_at: None };
         // A log that cannot be read proves nothing; that is the gate's to say.
         evidence_for(&request.who.agent, subject, foreign).unwrap_or_default()
     };
@@ -34,7 +34,7 @@ const LOOK_BACK: usize = 200;
 /// The newest fitting record of each command, if that has passed, oldest first.
 fn evidence_for(
     agent: &AgentId,
-    subject: Subject<'_>,
+    subject: CommitContext<'_>,
     foreign: Foreign,
 ) -> Result<Vec<EvidenceId>, GateError> {
     let log = EvidenceLog::of(subject.repo.scope());

@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::claim::Claim;
 use crate::evidence::{EvidenceError, EvidenceLog};
 use crate::range;
-use crate::rules::{Candidate, GateError, IssuePattern, Records, Rules, RulesError, check};
+use crate::rules::{GateError, IssuePattern, Records, Rules, RulesError, Subject, check};
 use crate::store_ownership::StoreOwnership;
 use crate::transcript::SessionTranscript;
 use crate::verdict::{Answer, Check, Status, Verdict};
@@ -91,7 +91,7 @@ impl Gate {
             Some(revision) => Some(named(repo, revision)?),
             None => newest(repo, &self.rules.issue, issue.as_ref(), claim.as_ref())?,
         };
-        let candidate = Candidate {
+        let subject = Subject {
             commit,
             issue,
             agent,
@@ -100,9 +100,9 @@ impl Gate {
             final_message: question.final_message.clone(),
         };
         let since = known.as_ref().map(|known| known.since);
-        let transcript = self.transcript(&mut store, &candidate, question.transcript.as_ref(), since)?;
+        let transcript = self.transcript(&mut store, &subject, question.transcript.as_ref(), since)?;
         let ownership = StoreOwnership::new(store);
-        let verdict = self.check(repo, &ownership, &candidate, transcript.as_ref())?;
+        let verdict = self.check(repo, &ownership, &subject, transcript.as_ref())?;
         match known {
             Some(known) => conclude(&mut ownership.into_store(), &known.party, known.since, verdict),
             None => Ok(verdict),
@@ -120,7 +120,7 @@ impl Gate {
     ) -> Result<AttemptVerdict, JudgeError> {
         let Attempt { issue, agent, run, started_at, head, .. } = attempt;
         let commits = attempt_commits(repo, attempt, &self.rules.issue)?;
-        let candidate = |commit: Option<&Oid>| Candidate {
+        let subject = |commit: Option<&Oid>| Subject {
             commit: commit.cloned(),
             issue: Some(issue.clone()),
             agent: Some(agent.clone()),
@@ -128,10 +128,10 @@ impl Gate {
             claimed_head: head.clone(),
             final_message: final_message.map(str::to_owned),
         };
-        let transcript = self.transcript(&mut store, &candidate(commits.last()), None, Some(*started_at))?;
+        let transcript = self.transcript(&mut store, &subject(commits.last()), None, Some(*started_at))?;
         let ownership = StoreOwnership::new(store);
         let check =
-            |commit: Option<&Oid>| self.check(repo, &ownership, &candidate(commit), transcript.as_ref());
+            |commit: Option<&Oid>| self.check(repo, &ownership, &subject(commit), transcript.as_ref());
         let verdict = match commits.as_slice() {
             [] => check(None)?,
             [only] => check(Some(only))?,
@@ -163,11 +163,11 @@ impl Gate {
     fn transcript(
         &self,
         store: &mut Store,
-        candidate: &Candidate,
+        subject: &Subject,
         named: Option<&SessionTranscript>,
         since: Option<Timestamp>,
     ) -> Result<Option<SessionTranscript>, JudgeError> {
-        match (named, &candidate.agent) {
+        match (named, &subject.agent) {
             _ if !self.transcripts => Ok(None),
             (None, Some(agent)) => SessionTranscript::of_session(store, agent, since),
             (named, _) => Ok(named.cloned()),
@@ -178,10 +178,10 @@ impl Gate {
         &self,
         repo: &Repo,
         ownership: &StoreOwnership,
-        candidate: &Candidate,
+        subject: &Subject,
         transcript: Option<&SessionTranscript>,
     ) -> Result<Verdict, JudgeError> {
-        let told = match (transcript, &candidate.agent, &candidate.commit) {
+        let told = match (transcript, &subject.agent, &subject.commit) {
             (Some(transcript), Some(agent), Some(commit)) => {
                 transcript.evidence(repo, ownership, agent, commit)?
             }
@@ -189,7 +189,7 @@ impl Gate {
         };
         let log = EvidenceLog::of(repo.scope());
         let records = Records { log: &log, transcripts: &told };
-        Ok(check(repo, ownership, &records, &self.rules, candidate)?)
+        Ok(check(repo, ownership, &records, &self.rules, subject)?)
     }
 }
 

@@ -24,6 +24,6 @@ pub use claim::Claim;
 pub use commit::commit;
 pub use evidence::{Evidence, EvidenceLog};
 pub use judge::{AttemptVerdict, Gate, JudgeError, Judged, Question, attempt_commits};
-pub use rules::{Candidate, GateError, Records, Rules, check};
+pub use rules::{GateError, Records, Rules, Subject, check};
 pub use store_ownership::StoreOwnership;
 pub use verdict::{Check, Verdict};

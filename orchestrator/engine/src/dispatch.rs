@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::blocking::BlockingOps;
 use crate::error::{EngineError, Result, causes, step};
 use crate::event::{Event, Reporter};
-use crate::queue::Queue;
+use crate::ready::ReadyIssues;
 use crate::session::SessionEvents;
 use crate::summary::{AttemptSummary, Left, Summary};
 use crate::{State, Step};
@@ -55,7 +55,7 @@ pub(crate) struct Dispatcher {
     reporter: Box<dyn Reporter>,
     run: RunId,
     started_at: Timestamp,
-    queue: Queue,
+    ready: ReadyIssues,
     jobs: HashMap<IssueId, Job>,
     /// Issues whose claim is under way.
     claiming: HashSet<IssueId>,
@@ -85,7 +85,7 @@ impl Dispatcher {
         let (session_events, worker_events) = (mpsc::channel(1).0, mpsc::unbounded_channel().0);
         let max_agents = ops.options.max_agents;
         Self {
-            queue: Queue::new(&ops.options.issues),
+            ready: ReadyIssues::new(&ops.options.issues),
             reporter,
             run,
             started_at: ops.clock.now(),
@@ -193,7 +193,7 @@ impl Dispatcher {
         if !self.may_begin_more() {
             return true;
         }
-        let is_idle = self.queue.peek().is_none() && !self.queue.has_resting();
+        let is_idle = self.ready.peek().is_none() && !self.ready.has_resting();
         is_idle && self.feed.is_up_to_date() && !self.ops.options.watch
     }
 

@@ -5,7 +5,7 @@
 //! One [`Engine`] works in one checkout. Its dispatcher (`dispatch`) is the only owner of what goes on: sessions of
 //! agents (`session`), timers, signals and blocking work send it messages, it takes one at a time. Every issue that is
 //! worked on walks through the states in [`mala_core::attempt`], and each step is written to the [`ports::Ledger`] before anything
-//! follows from it. Which issue is next is decided by the [`queue`], a plain data structure.
+//! follows from it. Which issue is next is decided by the [`ready`], a plain data structure.
 //!
 //! What can take long - trackers, git, the gate - is done by the clerk (`clerk`), away from the dispatcher, in steps that
 //! may each be repeated. An attempt ends in one of two ways: the gate passes and the issue is closed, or the work is saved
@@ -32,7 +32,7 @@ mod profiles;
 mod prompt;
 mod prompts;
 mod question;
-pub mod queue;
+pub mod ready;
 pub mod session;
 pub mod source;
 mod summary;

@@ -8,7 +8,7 @@ use crate::dispatch::find;
 use crate::engine::{Engine, check_checkout, check_issues, check_profiles};
 use crate::error::{Result, step};
 use crate::event::Held;
-use crate::queue::{Candidate, Queue, collisions};
+use crate::ready::{ReadyIssue, ReadyIssues, collisions};
 
 /// What would be asked of a tracker at most.
 const MAX_PLANNED_ISSUES: usize = 10_000;
@@ -69,16 +69,16 @@ impl Engine {
             check_checkout(ops)?;
         }
         let limit = options.max_issues.unwrap_or(MAX_PLANNED_ISSUES);
-        let mut queue = Queue::new(&options.issues);
+        let mut ready = ReadyIssues::new(&options.issues);
         let found = find(ops, &options.issues, limit)?;
-        queue.refresh(found.candidates);
-        let order: Vec<&Candidate> = queue.waiting().take(limit).collect();
+        ready.refresh(found.ready);
+        let order: Vec<&ReadyIssue> = ready.waiting().take(limit).collect();
         let collisions = collisions(&order).into_iter().map(|(first, second, file)| Collision {
             first: first.clone(),
             second: second.clone(),
             file: file.to_string(),
         });
-        let issues = order.iter().map(|candidate| self.planned(candidate)).collect::<Result<_, _>>()?;
+        let issues = order.iter().map(|next| self.planned(next)).collect::<Result<_, _>>()?;
         let mut warnings = found.problems;
         if recovers.is_empty() {
             warnings.extend(cautions(ops));
@@ -96,9 +96,9 @@ impl Engine {
         Ok(abandoned.into_iter().map(recovers).collect())
     }
 
-    fn planned(&self, candidate: &Candidate) -> Result<Planned> {
+    fn planned(&self, next: &ReadyIssue) -> Result<Planned> {
         let (ops, options) = (&self.ops, &self.ops.options);
-        let issue = &candidate.issue;
+        let issue = &next.issue;
         let (wants, _) = ops.hints(issue);
         Ok(Planned {
             issue: issue.id.clone(),
@@ -107,7 +107,7 @@ impl Engine {
             profile: options.profiles.choose(issue).map(|(profile, _)| profile.name.clone()),
             attempts: ops.tries(&issue.id).map_err(step(LOOK))?.ended,
             files: issue.files.clone(),
-            waits_for: candidate.waits_for.iter().cloned().collect(),
+            waits_for: next.waits_for.iter().cloned().collect(),
             held: ops.holders(&wants).map_err(step(LOOK))?,
         })
     }

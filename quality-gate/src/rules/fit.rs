@@ -32,7 +32,7 @@ pub(crate) enum Fit {
 
 /// What is compared with records: a commit, or one in the making.
 #[derive(Clone, Copy)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct CommitContext<'a> {
     pub(crate) repo: &'a Repo,
     pub(crate) ownership: &'a dyn Ownership,
     /// Nothing as long as it is in the making.
@@ -46,7 +46,7 @@ pub(crate) struct Subject<'a> {
 
 /// A commit, ready to be compared with many records.
 pub(crate) struct Committed<'a> {
-    subject: Subject<'a>,
+    subject: CommitContext<'a>,
     changes: BTreeMap<&'a RepoPath, Content>,
     /// How a record says that it ran on each of the changes, in the same order.
     written: Vec<Finder<'static>>,
@@ -55,7 +55,7 @@ pub(crate) struct Committed<'a> {
 }
 
 impl<'a> Committed<'a> {
-    pub(crate) fn new(subject: Subject<'a>) -> Self {
+    pub(crate) fn new(subject: CommitContext<'a>) -> Self {
         let content = |change: &'a FileChange| match &change.after {
             Some(entry) => Content::Object(entry.oid.clone()),
             None => Content::Absent,
@@ -101,7 +101,7 @@ impl<'a> Committed<'a> {
 
     /// What the agent itself committed between the commit that was tested and this one, either way.
     fn own_commits(&self, evidence: &Evidence) -> Result<Option<Fit>, GateError> {
-        let Subject { repo, ownership, commit, tree, base, claimed_at, .. } = self.subject;
+        let CommitContext { repo, ownership, commit, tree, base, claimed_at, .. } = self.subject;
         let is_other = |head: &&Oid| Some(*head) != commit && Some(*head) != base;
         let Some(head) = evidence.head.as_ref().filter(is_other) else { return Ok(None) };
         let was_later = commit.map_or(Ok(false), |commit| repo.is_ancestor(commit, head))?;

@@ -25,7 +25,7 @@ use crate::Evidence;
 use crate::evidence::EvidenceLog;
 use crate::verdict::{Check, Verdict, list};
 
-pub(crate) use self::fit::{Committed, Fit, Subject};
+pub(crate) use self::fit::{CommitContext, Committed, Fit};
 pub use self::outcome::{Kind as OutcomeKind, MARKER, Outcome};
 pub use self::token::{IssuePattern, IssuePatternError};
 
@@ -116,7 +116,7 @@ impl Rules {
 
 /// What is to be judged.
 #[derive(Debug, Clone, Default)]
-pub struct Candidate {
+pub struct Subject {
     /// Nothing if none was made; then only an outcome without code can be accepted.
     pub commit: Option<Oid>,
     pub issue: Option<IssueId>,
@@ -153,17 +153,15 @@ pub fn check(
     ownership: &dyn Ownership,
     records: &Records<'_>,
     rules: &Rules,
-    candidate: &Candidate,
+    subject: &Subject,
 ) -> Result<Verdict, GateError> {
-    let outcome = candidate.final_message.as_deref().and_then(Outcome::read);
-    let checks = match (&candidate.commit, outcome) {
+    let outcome = subject.final_message.as_deref().and_then(Outcome::read);
+    let checks = match (&subject.commit, outcome) {
         (Some(id), outcome) => {
             let commit = repo.commit(id)?;
-            Judge { repo, ownership, records, rules, candidate }.commit(&commit, outcome.as_ref())?
+            Judge { repo, ownership, records, rules, subject }.commit(&commit, outcome.as_ref())?
         }
-        (None, Some(outcome)) => {
-            Judge { repo, ownership, records, rules, candidate }.without_code(&outcome)?
-        }
+        (None, Some(outcome)) => Judge { repo, ownership, records, rules, subject }.without_code(&outcome)?,
         (None, None) => vec![Check::fail(
             CheckName::Outcome,
             format!(
@@ -172,7 +170,7 @@ pub fn check(
             ),
         )],
     };
-    Ok(Verdict::of(candidate.issue.clone(), candidate.commit.clone(), checks))
+    Ok(Verdict::of(subject.issue.clone(), subject.commit.clone(), checks))
 }
 
 fn count(files: usize) -> String {
@@ -184,7 +182,7 @@ struct Judge<'a> {
     ownership: &'a dyn Ownership,
     records: &'a Records<'a>,
     rules: &'a Rules,
-    candidate: &'a Candidate,
+    subject: &'a Subject,
 }
 
 impl Judge<'_> {
@@ -231,14 +229,14 @@ impl Judge<'_> {
                 ),
             )),
             None => {
-                let committed = Committed::new(Subject {
+                let committed = Committed::new(CommitContext {
                     repo: self.repo,
                     ownership: self.ownership,
                     commit: Some(&commit.id),
                     tree: &commit.id,
                     base: commit.parents.first(),
                     changes: &changes,
-                    claimed_at: self.candidate.claimed_at,
+                    claimed_at: self.subject.claimed_at,
                 });
                 checks.extend(required::check(self, committed, verified)?);
             }
@@ -251,7 +249,7 @@ impl Judge<'_> {
     /// take back their neighbours' as well.
     fn take_back(&self, commit: &Commit, head: Option<&Oid>) -> String {
         let id = commit.id.short();
-        match (&self.candidate.agent, head == Some(&commit.id)) {
+        match (&self.subject.agent, head == Some(&commit.id)) {
             (Some(_), true) => "take it back (`mala commit --undo`)".to_owned(),
             (Some(_), false) => format!(
                 "take it back together with what you have committed since (`mala commit --undo` for each), or, if \
@@ -264,14 +262,14 @@ impl Judge<'_> {
 
     fn issue_id(&self, commit: &Commit, head: Option<&Oid>) -> Check {
         const NAME: CheckName = CheckName::IssueId;
-        let Some(issue) = &self.candidate.issue else {
+        let Some(issue) = &self.subject.issue else {
             return Check::skipped(NAME, "no issue was given: use `--issue ID`");
         };
         let token = self.rules.issue.token(issue);
         if self.rules.issue.names(&commit.message, issue) {
             return Check::pass(NAME, format!("the message names `{token}`"));
         }
-        let remedy = match (&self.candidate.agent, head == Some(&commit.id)) {
+        let remedy = match (&self.subject.agent, head == Some(&commit.id)) {
             (Some(_), _) => {
                 format!("{}; then commit with `mala commit -m '{token}: ...'`", self.take_back(commit, head))
             }
@@ -284,7 +282,7 @@ impl Judge<'_> {
     fn newer_than_claim(&self, commit: &Commit) -> Result<Check, GateError> {
         const NAME: CheckName = CheckName::NewerThanClaim;
         let commit_again = "commit your own work with `mala commit`";
-        if let Some(head) = &self.candidate.claimed_head {
+        if let Some(head) = &self.subject.claimed_head {
             let is_next = commit.parents.contains(head);
             let is_old = !is_next && self.repo.is_ancestor(&commit.id, head)?;
             let builds_on_it = is_next || (!is_old && self.repo.is_ancestor(head, &commit.id)?);
@@ -303,7 +301,7 @@ impl Judge<'_> {
                 ),
             });
         }
-        let Some(claimed_at) = self.candidate.claimed_at else {
+        let Some(claimed_at) = self.subject.claimed_at else {
             return Ok(Check::skipped(NAME, "it is not known when the issue was claimed"));
         };
         // Commits carry whole seconds.
@@ -346,7 +344,7 @@ impl Judge<'_> {
         head: Option<&Oid>,
     ) -> Result<Check, GateError> {
         const NAME: CheckName = CheckName::FilesOwned;
-        let Some(agent) = &self.candidate.agent else {
+        let Some(agent) = &self.subject.agent else {
             return Ok(Check::skipped(NAME, "no agent was given: people may commit any file"));
         };
         if changes.is_empty() {
@@ -365,7 +363,7 @@ impl Judge<'_> {
         let mut foreign = Vec::new();
         for change in changes {
             let key = self.repo.key(&change.path);
-            if self.ownership.owned(agent, &key, self.candidate.claimed_at)?.is_none() {
+            if self.ownership.owned(agent, &key, self.subject.claimed_at)?.is_none() {
                 let holder = self.ownership.holder(&key, Some(agent))?;
                 let holder = holder.map_or(String::new(), |holder| format!(" (held by {})", holder.agent));
                 foreign.push(format!("{}{holder}", change.path));
@@ -416,7 +414,7 @@ impl Judge<'_> {
         Ok(if left.is_empty() {
             Check::pass(NAME, "nothing is left uncommitted")
         } else {
-            let how = match &self.candidate.agent {
+            let how = match &self.subject.agent {
                 Some(_) => "`mala commit` it, or restore it with `git checkout HEAD -- FILE`",
                 None => "commit or restore it",
             };
@@ -428,10 +426,10 @@ impl Judge<'_> {
     fn own_changes(&self) -> Result<Vec<RepoPath>, GateError> {
         let mut own = Vec::new();
         for path in self.repo.status()?.paths() {
-            let is_own = match &self.candidate.agent {
+            let is_own = match &self.subject.agent {
                 Some(agent) => {
                     let key = self.repo.key(path);
-                    self.ownership.owned(agent, &key, self.candidate.claimed_at)?.is_some()
+                    self.ownership.owned(agent, &key, self.subject.claimed_at)?.is_some()
                         && self.ownership.holder(&key, Some(agent))?.is_none()
                 }
                 None => true,

@@ -11,7 +11,7 @@ use mala_logs::chain::{ChainError, Verified};
 
 use super::command::{self, Lacking};
 use super::fit::{Committed, Fit};
-use super::{Candidate, GateError, Judge, Records, Rules};
+use super::{GateError, Judge, Records, Rules, Subject};
 use crate::evidence::{Of, Sighting, Strength};
 use crate::verdict::{Check, list};
 use crate::{Evidence, serial};
@@ -56,7 +56,7 @@ pub(super) fn check(
     committed: Committed<'_>,
     verified: impl FnOnce() -> Result<Verified, ChainError>,
 ) -> Result<Vec<Check>, GateError> {
-    let Judge { repo, records, rules, candidate, .. } = *judge;
+    let Judge { repo, records, rules, subject, .. } = *judge;
     if rules.required.is_empty() {
         return Ok(vec![Check::skipped(
             NAME,
@@ -74,13 +74,13 @@ pub(super) fn check(
             other => Err(other.into()),
         };
     }
-    let mut search = Search { repo, rules, candidate, committed, cases: Vec::new() };
+    let mut search = Search { repo, rules, subject, committed, cases: Vec::new() };
     search.cases =
         rules.required.iter().map(|pattern| Case { pattern, decision: None, miss: None }).collect();
     search.run(records)?;
     let mut checks = Vec::new();
     for case in &search.cases {
-        checks.push(case.check(records, candidate)?);
+        checks.push(case.check(records, subject)?);
     }
     checks.push(foreign_edits(&search.cases));
     Ok(checks)
@@ -89,14 +89,14 @@ pub(super) fn check(
 struct Search<'a> {
     repo: &'a Repo,
     rules: &'a Rules,
-    candidate: &'a Candidate,
+    subject: &'a Subject,
     committed: Committed<'a>,
     cases: Vec<Case<'a>>,
 }
 
 impl Search<'_> {
     fn run(&mut self, records: &Records<'_>) -> Result<(), GateError> {
-        let agent = self.candidate.agent.clone();
+        let agent = self.subject.agent.clone();
         match &agent {
             Some(agent) => self.scan(records, Of::Agent(agent))?,
             None => {
@@ -126,7 +126,7 @@ impl Search<'_> {
             }
             let head = &sighting.head;
             let is_required = self.rules.required.iter().any(|pattern| pattern.matches(&head.argv));
-            has_met_claim = is_required && is_before(&head.ended_at, self.candidate.claimed_at);
+            has_met_claim = is_required && is_before(&head.ended_at, self.subject.claimed_at);
             if is_required && self.can_tell_something(sighting)? {
                 return self.consider(&sighting.evidence()?);
             }
@@ -164,7 +164,7 @@ impl Search<'_> {
             return Ok(());
         };
         let why = match lacking {
-            _ if self.candidate.claimed_at.is_some_and(|claim| evidence.ended_at < claim) => Why::BeforeClaim,
+            _ if self.subject.claimed_at.is_some_and(|claim| evidence.ended_at < claim) => Why::BeforeClaim,
             Some(lacking) => Why::Lacking(lacking),
             None => match self.committed.compare(evidence, self.rules.foreign)? {
                 Fit::Fits { foreign } => {
@@ -189,7 +189,7 @@ fn program(pattern: &CommandPattern) -> String {
 }
 
 impl Case<'_> {
-    fn check(&self, records: &Records<'_>, candidate: &Candidate) -> Result<Check, GateError> {
+    fn check(&self, records: &Records<'_>, subject: &Subject) -> Result<Check, GateError> {
         let command = self.pattern;
         let again = format!("run `mala test -- {command}`");
         if let Some(Decision { evidence, .. }) = &self.decision {
@@ -212,7 +212,7 @@ impl Case<'_> {
         if let Some(miss) = &self.miss {
             return Ok(Check::fail(NAME, miss.sentence(command, &again)).with([miss.id.clone()]));
         }
-        let detail = match (&candidate.agent, self.somebody_else(records)?) {
+        let detail = match (&subject.agent, self.somebody_else(records)?) {
             (Some(agent), Some(other)) => {
                 format!("only `{other}` has run `{command}`, `{agent}` has not: {again}")
             }

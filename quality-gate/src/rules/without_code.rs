@@ -52,7 +52,7 @@ impl Judge<'_> {
 
     /// A commit of the time since the claim that names the issue.
     fn commit_since_claim(&self) -> Result<Option<Commit>, GateError> {
-        let (Some(head), Some(issue)) = (&self.candidate.claimed_head, &self.candidate.issue) else {
+        let (Some(head), Some(issue)) = (&self.subject.claimed_head, &self.subject.issue) else {
             return Ok(None);
         };
         let since = self.repo.commits_between(head, "HEAD")?;
@@ -95,7 +95,7 @@ impl Judge<'_> {
     }
 
     fn commit_that_names_issue(&self) -> Result<Option<Oid>, GateError> {
-        let Some(issue) = &self.candidate.issue else { return Ok(None) };
+        let Some(issue) = &self.subject.issue else { return Ok(None) };
         for id in self.repo.commits_mentioning(issue.as_str())? {
             if self.rules.issue.names(&self.repo.commit(&id)?.message, issue) {
                 return Ok(Some(id));

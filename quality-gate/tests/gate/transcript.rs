@@ -127,7 +127,7 @@ fn verdict_by_transcript(d: &Desk, calls: &[Call], committed: &[&str]) -> mala_g
     let transcripts = evidence(&d.w.repo(), &d.locks, &agent("A"), calls, &paths).unwrap();
     let log = EvidenceLog::of(&d.w.scope());
     let records = Records { log: &log, transcripts: &transcripts };
-    check(&d.w.repo(), &d.locks, &records, &d.rules, &d.candidate).unwrap()
+    check(&d.w.repo(), &d.locks, &records, &d.rules, &d.subject).unwrap()
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn the_gate_judges_a_transcript_by_the_same_rules() {
         evidence(&d.w.repo(), &d.locks, &agent("B"), std::slice::from_ref(&good), &[path("a.txt")]);
     let (log, of_another) = (EvidenceLog::of(&d.w.scope()), of_another.unwrap());
     let records = Records { log: &log, transcripts: &of_another };
-    let verdict = check(&d.w.repo(), &d.locks, &records, &d.rules, &d.candidate).unwrap();
+    let verdict = check(&d.w.repo(), &d.locks, &records, &d.rules, &d.subject).unwrap();
     assert!(!verdict.is_pass(), "it is not this agent's");
     let failed = Call { exit_code: Some(1), ..good.clone() };
     assert!(!verdict_by_transcript(&d, &[failed], &["a.txt"]).is_pass());

@@ -6,12 +6,12 @@ use tokio::time::Instant;
 use super::{Dispatcher, WorkerEvent};
 use crate::event::Event;
 use crate::health::{Advice, Contention};
-use crate::queue::Candidate;
+use crate::ready::ReadyIssue;
 
 impl Dispatcher {
     /// The issue waits until then.
     pub(super) fn rest(&mut self, id: &IssueId, until: Instant, why: &str) {
-        self.queue.rest(id);
+        self.ready.rest(id);
         self.rests.insert(id.clone(), until);
         let span = until.saturating_duration_since(Instant::now());
         let until = self.ops.clock.now().plus(span);
@@ -25,17 +25,17 @@ impl Dispatcher {
             self.rests.iter().filter(|(_, until)| **until <= now).map(|(id, _)| id.clone()).collect();
         for id in awake {
             self.rests.remove(&id);
-            self.queue.wake(&id);
+            self.ready.wake(&id);
         }
     }
 
     /// Lets an issue rest whose profile was just told to slow down. True if it does.
-    pub(super) fn is_limited(&mut self, candidate: &Candidate) -> bool {
-        let profile = self.ops.options.profiles.choose(&candidate.issue).map(|(profile, _)| &profile.name);
+    pub(super) fn is_limited(&mut self, next: &ReadyIssue) -> bool {
+        let profile = self.ops.options.profiles.choose(&next.issue).map(|(profile, _)| &profile.name);
         let Some((until, why)) = profile.and_then(|name| self.limited.get(name)).cloned() else {
             return false;
         };
-        self.rest(&candidate.issue.id, until, &why);
+        self.rest(&next.issue.id, until, &why);
         true
     }
 

@@ -10,22 +10,22 @@ use crate::blocking::Claim;
 use crate::engine::{check_checkout, find_program};
 use crate::error::Result;
 use crate::event::{Event, Held};
-use crate::queue::Candidate;
+use crate::ready::ReadyIssue;
 
 impl Dispatcher {
     /// Gives out as many issues as there are agents for.
     pub(super) fn fill(&mut self) {
         while self.has_room() && Instant::now() >= self.next_start {
-            let Some(candidate) = self.queue.take_next() else { return };
-            if !self.is_limited(&candidate) {
-                self.claim(&candidate);
+            let Some(next) = self.ready.take_next() else { return };
+            if !self.is_limited(&next) {
+                self.claim(&next);
             }
         }
     }
 
-    fn claim(&mut self, candidate: &Candidate) {
-        let id = candidate.issue.id.clone();
-        let profile = match self.ops.options.profiles.choose(&candidate.issue) {
+    fn claim(&mut self, next: &ReadyIssue) {
+        let id = next.issue.id.clone();
+        let profile = match self.ops.options.profiles.choose(&next.issue) {
             Some((profile, _)) => profile.clone(),
             None => return self.leave(&id, "there is no profile for it"),
         };
@@ -56,7 +56,7 @@ impl Dispatcher {
             Ok(Claim::Granted(claimed)) => {
                 let attempt = claimed.attempt;
                 let (ops, why) = (self.ops.clone(), self.stopping.reason().to_owned());
-                self.queue.put_back(&id);
+                self.ready.put_back(&id);
                 self.background(move || ops.undo(&attempt, &why), |done| WorkerEvent::PutBack(id, done));
             }
             Ok(Claim::Gone(why)) => self.leave(&id, &why),
@@ -71,14 +71,14 @@ impl Dispatcher {
                 let why = format!("it could not be claimed: {}", causes(&error));
                 self.warn(&format!("{id}: {why}"));
                 self.left.insert(id.clone(), why);
-                self.queue.put_back(&id);
+                self.ready.put_back(&id);
             }
         }
     }
 
     fn on_files_held(&mut self, id: IssueId, held: Vec<Held>) {
         self.claiming.remove(&id);
-        self.queue.put_back(&id);
+        self.ready.put_back(&id);
         let holders: Vec<String> =
             held.iter().map(|held| format!("`{}` by `{}`", held.file, held.by)).collect();
         let why = format!("its files are held: {}", holders.join(", "));
@@ -90,7 +90,7 @@ impl Dispatcher {
     /// The issue is not worked on in this run.
     pub(super) fn leave(&mut self, id: &IssueId, why: &str) {
         self.claiming.remove(id);
-        self.queue.settle(id, false);
+        self.ready.settle(id, false);
         self.left.insert(id.clone(), why.to_owned());
         self.tell(&Event::PutBack { issue: id.clone(), why: why.to_owned(), held: Vec::new() });
     }
@@ -115,6 +115,6 @@ impl Dispatcher {
     }
 
     pub(super) fn is_waiting_to_start(&self) -> bool {
-        self.has_room() && self.queue.peek().is_some()
+        self.has_room() && self.ready.peek().is_some()
     }
 }

@@ -13,7 +13,7 @@ use super::{Dispatcher, causes};
 use crate::blocking::{AttemptEnd, Cause, EndKind, EndResult};
 use crate::error::Result;
 use crate::event::Event;
-use crate::queue::Candidate;
+use crate::ready::ReadyIssue;
 use crate::summary::{AttemptResult, AttemptSummary};
 
 /// How often an ending is tried before it is left to the next start.
@@ -83,8 +83,8 @@ impl Dispatcher {
         self.tell(&event_of(&summary));
         self.attempts.push(summary);
         match result {
-            AttemptResult::Done => self.queue.settle(id, true),
-            AttemptResult::Blocked => self.queue.settle(id, false),
+            AttemptResult::Done => self.ready.settle(id, true),
+            AttemptResult::Blocked => self.ready.settle(id, false),
             AttemptResult::HandedOver => self.try_again(&job),
         }
         self.ask_for_issues();
@@ -94,18 +94,18 @@ impl Dispatcher {
     /// An agent whose process failed is not the issue's fault, nor likely to do better at once.
     fn try_again(&mut self, job: &Job) {
         let id = &job.issue.id;
-        self.queue.try_again(self.candidate_again(job));
+        self.ready.try_again(self.ready_again(job));
         if let Some(why) = job.last_turn.failure.clone().filter(|_| self.stopping == Stopping::No) {
-            let tried = self.queue.tried(id).saturating_sub(1).min(10);
+            let tried = self.ready.tried(id).saturating_sub(1).min(10);
             let span = self.ops.options.retry_pause.saturating_mul(4_u32.saturating_pow(tried));
             self.rest(id, Instant::now() + span.min(MAX_RETRY_BACKOFF), &why);
         }
     }
 
-    fn candidate_again(&self, job: &Job) -> Candidate {
+    fn ready_again(&self, job: &Job) -> ReadyIssue {
         let issue = job.issue.clone();
         let files = self.ops.hints(&issue).0.into_iter().map(|want| want.target).collect();
-        Candidate { issue, files, waits_for: BTreeSet::new() }
+        ReadyIssue { issue, files, waits_for: BTreeSet::new() }
     }
 }
 

@@ -12,7 +12,7 @@ use super::{Dispatcher, WorkerEvent, causes};
 use crate::blocking::BlockingOps;
 use crate::error::{EngineError, Result};
 use crate::event::Event;
-use crate::queue::Candidate;
+use crate::ready::ReadyIssue;
 
 /// Issues asked for beyond those that are known to be of no use.
 const READ_AHEAD_ISSUES: usize = 200;
@@ -57,7 +57,7 @@ impl Dispatcher {
         self.feed.is_stale = false;
         self.feed.asked_at = Some(Instant::now());
         let limit = READ_AHEAD_ISSUES
-            + self.queue.settled_open_count()
+            + self.ready.settled_open_count()
             + self.jobs.len()
             + self.ops.options.max_agents;
         let (ops, listed) = (self.ops.clone(), self.ops.options.issues.clone());
@@ -70,7 +70,7 @@ impl Dispatcher {
         match found {
             Ok(found) => {
                 found.problems.iter().for_each(|problem| self.warn(problem));
-                self.queue.refresh(found.candidates);
+                self.ready.refresh(found.ready);
             }
             Err(error) if is_first => {
                 self.stopping = Stopping::Now;
@@ -88,10 +88,10 @@ impl Dispatcher {
     /// Looks for new work from time to time, while there is nobody to give it to or nothing to give.
     pub(super) fn poll_if_due(&mut self) {
         let is_worth_it =
-            self.ops.options.watch || (self.queue.held_back().next().is_some() && !self.jobs.is_empty());
+            self.ops.options.watch || (self.ready.held_back().next().is_some() && !self.jobs.is_empty());
         let is_due = self.feed.asked_at.is_none_or(|asked| asked.elapsed() >= self.ops.options.poll);
         if self.has_seat() && is_worth_it && is_due && self.may_begin_more() {
-            self.queue.release_held_back();
+            self.ready.release_held_back();
             self.ask_for_issues();
         }
     }
@@ -100,7 +100,7 @@ impl Dispatcher {
         let is_waiting = self.ops.options.watch
             && self.jobs.is_empty()
             && self.claiming.is_empty()
-            && self.queue.peek().is_none();
+            && self.ready.peek().is_none();
         if is_waiting && !self.feed.is_waiting_told {
             self.tell(&Event::Waiting { for_what: "issues that are ready".to_owned() });
         }
@@ -111,13 +111,13 @@ impl Dispatcher {
 /// What could be worked on, and what is odd about it, in words.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) ready: Vec<ReadyIssue>,
     pub(crate) problems: Vec<String>,
 }
 
 /// What could be worked on now, with the files it needs: the issues that are listed, or whatever is ready.
 pub(crate) fn find(ops: &BlockingOps, listed: &[IssueId], limit: usize) -> Result<Found> {
-    let mut found = Found { candidates: Vec::new(), problems: Vec::new() };
+    let mut found = Found { ready: Vec::new(), problems: Vec::new() };
     if listed.is_empty() {
         for issue in ops.source.ready(limit)? {
             found.add(ops, issue, BTreeSet::new());
@@ -155,7 +155,7 @@ impl Found {
         let (wants, problems) = ops.hints(&issue);
         self.problems.extend(problems);
         let files = wants.into_iter().map(|want| want.target).collect();
-        self.candidates.push(Candidate { issue, files, waits_for });
+        self.ready.push(ReadyIssue { issue, files, waits_for });
     }
 }
 

@@ -29,14 +29,14 @@ impl Dispatcher {
     pub(super) fn note_what_is_left(&mut self) {
         let begun: Vec<IssueId> = self.attempts.iter().map(|attempt| attempt.issue.clone()).collect();
         self.left.retain(|id, _| !begun.contains(id));
-        for (candidate, on) in self.queue.stranded() {
-            self.left.insert(candidate.issue.id.clone(), format!("it waits for {on}, which is not closed"));
+        for (next, on) in self.ready.stranded() {
+            self.left.insert(next.issue.id.clone(), format!("it waits for {on}, which is not closed"));
         }
         if self.stopping != Stopping::No {
             let why = format!("not begun: {}", self.stopping.reason());
-            for candidate in self.queue.waiting().take(100) {
-                if !begun.contains(&candidate.issue.id) {
-                    self.left.entry(candidate.issue.id.clone()).or_insert_with(|| why.clone());
+            for next in self.ready.waiting().take(100) {
+                if !begun.contains(&next.issue.id) {
+                    self.left.entry(next.issue.id.clone()).or_insert_with(|| why.clone());
                 }
             }
         }

@@ -107,7 +107,7 @@ fn with_a_commit_that_is_on_no_branch() {
     let mut d = desk();
     d.commit();
     let id = d.w.git(&["commit-tree", "-p", "HEAD~1", "-m", "bd-proj-1: dangling", "HEAD^{tree}"]);
-    d.candidate.commit = mala_git::Oid::parse(&id);
+    d.subject.commit = mala_git::Oid::parse(&id);
     assert!(d.fails("on-a-branch").contains("`mala commit`"));
 }
 

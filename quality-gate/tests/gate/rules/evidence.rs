@@ -204,7 +204,7 @@ fn a_run_from_before_the_claim_is_stale() {
     let mut d = Desk::new();
     d.edit("A", "a.txt", "good\n");
     d.run("A", "pytest", 0);
-    d.candidate.claimed_at = Some(Timestamp::now().plus(std::time::Duration::from_millis(1)));
+    d.subject.claimed_at = Some(Timestamp::now().plus(std::time::Duration::from_millis(1)));
     std::thread::sleep(std::time::Duration::from_millis(5));
     d.edit("A", "a.txt", "good\n");
     d.commit();
@@ -240,7 +240,7 @@ fn a_test_that_passed_thanks_to_an_uncommitted_file_proves_nothing() {
     d.w.git(&["add", "helper.txt"]);
     d.w.git(&["commit", "-qm", "bd-proj-1: the helper"]);
     assert_eq!(d.fails("command"), detail);
-    d.candidate.commit = Some(d.w.head());
+    d.subject.commit = Some(d.w.head());
     d.passes();
 }
 

@@ -7,7 +7,7 @@ mod outcomes;
 use mala_core::{Actor, CommandPattern, EvidenceId, IssueId, Timestamp};
 use mala_gate::evidence::{EvidenceLog, Launch, Place, Recording};
 use mala_gate::verdict::{Check, Status};
-use mala_gate::{Candidate, Evidence, Records, Rules, Verdict, check, commit};
+use mala_gate::{Evidence, Records, Rules, Subject, Verdict, check, commit};
 use mala_git::Oid;
 use mala_git::commit::{Committed, GitHooks, Request, Selection};
 
@@ -20,13 +20,13 @@ pub(crate) struct Desk {
     pub(crate) w: World,
     pub(crate) locks: Locks,
     pub(crate) rules: Rules,
-    pub(crate) candidate: Candidate,
+    pub(crate) subject: Subject,
 }
 
 impl Desk {
     pub(crate) fn new() -> Self {
         let w = World::new();
-        let candidate = Candidate {
+        let subject = Subject {
             commit: None,
             issue: Some(IssueId::new("proj-1").unwrap()),
             agent: Some(agent("A")),
@@ -35,7 +35,7 @@ impl Desk {
             final_message: None,
         };
         let rules = Rules { required: vec![command("pytest")], ..Rules::default() };
-        Self { w, locks: Locks::default(), rules, candidate }
+        Self { w, locks: Locks::default(), rules, subject }
     }
 
     /// The agent takes the file and writes it.
@@ -95,24 +95,24 @@ impl Desk {
     /// Commits these files of `A`, and says what the commit names as its evidence.
     pub(crate) fn commit_of(&mut self, files: &[&str]) -> Vec<EvidenceId> {
         let made = self.commit_selection("A", "bd-proj-1: change", paths(files));
-        self.candidate.commit = Some(made.id);
+        self.subject.commit = Some(made.id);
         made.evidence
     }
 
     pub(crate) fn commit(&mut self) {
-        self.candidate.commit = Some(self.commit_as("A", "bd-proj-1: change"));
+        self.subject.commit = Some(self.commit_as("A", "bd-proj-1: change"));
     }
 
     /// Commits with plain git.
     pub(crate) fn git_commit(&mut self, args: &[&str]) {
         self.w.git(args);
-        self.candidate.commit = Some(self.w.head());
+        self.subject.commit = Some(self.w.head());
     }
 
     pub(crate) fn check(&self) -> Verdict {
         let log = EvidenceLog::of(&self.w.scope());
         let records = Records { log: &log, transcripts: &[] };
-        check(&self.w.repo(), &self.locks, &records, &self.rules, &self.candidate).unwrap()
+        check(&self.w.repo(), &self.locks, &records, &self.rules, &self.subject).unwrap()
     }
 
     pub(crate) fn passes(&self) {
@@ -191,23 +191,23 @@ fn the_issue_must_be_named_as_a_whole() {
     let mut d = Desk::new();
     d.edit("A", "a.txt", "good\n");
     d.run("A", "pytest", 0);
-    d.candidate.commit = Some(d.commit_as("A", "bd-proj-12: a longer id"));
+    d.subject.commit = Some(d.commit_as("A", "bd-proj-12: a longer id"));
     d.fails("issue-id");
     d.w.git(&["commit", "-q", "--amend", "-m", "sub-proj-1: an id that ends like it"]);
-    d.candidate.commit = Some(d.w.head());
+    d.subject.commit = Some(d.w.head());
     let detail = d.fails("issue-id");
     assert!(detail.contains("`bd-proj-1`") && detail.contains("`mala commit --undo`"), "{detail}");
     d.w.git(&["commit", "-q", "--amend", "-m", "subject\n\nMala-Issue: proj-1"]);
-    d.candidate.commit = Some(d.w.head());
+    d.subject.commit = Some(d.w.head());
     d.passes();
-    d.candidate.issue = None;
+    d.subject.issue = None;
     assert_eq!(find(&d.check(), "issue-id").status, Status::Skipped);
 }
 
 #[test]
 fn a_commit_from_before_the_claim_does_not_count() {
     let (mut d, _) = honest();
-    d.candidate.claimed_head = d.candidate.commit.clone();
+    d.subject.claimed_head = d.subject.commit.clone();
     let detail = d.fails("newer-than-claim");
     assert!(detail.contains("was there before the issue was claimed"), "{detail}");
 }
@@ -230,7 +230,7 @@ fn a_chosen_date_does_not_make_an_old_commit_new() {
             .unwrap();
     let id = String::from_utf8(commit.stdout).unwrap();
     d.w.git(&["update-ref", "refs/heads/main", id.trim()]);
-    d.candidate.commit = Some(d.w.head());
+    d.subject.commit = Some(d.w.head());
     for path in ["b.txt", "src/lib.rs"] {
         d.locks.give("A", path);
     }
@@ -241,7 +241,7 @@ fn a_chosen_date_does_not_make_an_old_commit_new() {
 #[test]
 fn a_file_that_was_held_only_before_the_claim_is_not_owned() {
     let mut d = Desk::new();
-    let before = d.candidate.claimed_at.unwrap().minus(std::time::Duration::from_secs(60));
+    let before = d.subject.claimed_at.unwrap().minus(std::time::Duration::from_secs(60));
     d.locks.give_at("A", "a.txt", before);
     d.w.write("a.txt", "good\n");
     d.run("A", "pytest", 0);
@@ -261,16 +261,16 @@ fn settings_are_for_people_whoever_holds_them() {
     d.run("A", "pytest", 0);
     d.commit();
     assert!(d.fails("files-owned").starts_with("`mala.toml` was changed: only people change it"));
-    d.candidate.agent = None;
+    d.subject.agent = None;
     d.passes();
 }
 
 #[test]
 fn where_only_the_time_of_the_claim_is_known_the_date_decides() {
     let (mut d, _) = honest();
-    d.candidate.claimed_head = None;
+    d.subject.claimed_head = None;
     d.passes();
-    d.candidate.claimed_at = Some(Timestamp::now().plus(std::time::Duration::from_secs(3600)));
+    d.subject.claimed_at = Some(Timestamp::now().plus(std::time::Duration::from_secs(3600)));
     let verdict = d.check();
     assert_eq!(find(&verdict, "newer-than-claim").status, Status::Fail);
 }
@@ -278,8 +278,8 @@ fn where_only_the_time_of_the_claim_is_known_the_date_decides() {
 #[test]
 fn people_may_commit_any_file_and_use_anybodys_evidence() {
     let (mut d, _) = honest();
-    d.candidate.agent = None;
-    d.candidate.issue = None;
+    d.subject.agent = None;
+    d.subject.issue = None;
     d.passes();
     let verdict = d.check();
     assert_eq!(find(&verdict, "files-owned").status, Status::Skipped);

@@ -3,7 +3,7 @@
 use super::{Desk, honest};
 
 fn says(d: &mut Desk, line: &str) {
-    d.candidate.final_message = Some(format!("I looked into it.\n{line}"));
+    d.subject.final_message = Some(format!("I looked into it.\n{line}"));
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn no_change_with_a_commit_is_a_contradiction() {
     says(&mut d, "MALA-OUTCOME: no-change: nothing to do");
     assert!(d.fails("outcome").contains("but"));
     // Also if the commit is not shown to the gate.
-    d.candidate.commit = None;
+    d.subject.commit = None;
     assert!(d.fails("outcome").contains("names this issue"));
 }
 
@@ -58,10 +58,10 @@ fn already_complete_must_be_shown_by_a_commit() {
     // Or an earlier commit names the issue.
     says(&mut d, "MALA-OUTCOME: already-complete: somebody did it");
     d.w.git(&["commit", "-q", "--allow-empty", "-m", "bd-proj-12: not this one"]);
-    d.candidate.claimed_head = Some(d.w.head());
+    d.subject.claimed_head = Some(d.w.head());
     d.fails("outcome");
     d.w.git(&["commit", "-q", "--allow-empty", "-m", "bd-proj-1: this one"]);
-    d.candidate.claimed_head = Some(d.w.head());
+    d.subject.claimed_head = Some(d.w.head());
     d.passes();
 }
 

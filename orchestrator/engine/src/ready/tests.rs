@@ -14,7 +14,7 @@ fn target(text: &str) -> Target {
     }
 }
 
-fn candidate(name: &str, priority: u8, files: &[&str]) -> Candidate {
+fn candidate(name: &str, priority: u8, files: &[&str]) -> ReadyIssue {
     let issue = Issue {
         id: id(name),
         title: format!("do {name}"),
@@ -32,16 +32,16 @@ fn candidate(name: &str, priority: u8, files: &[&str]) -> Candidate {
         created_at: None,
         notes: Vec::new(),
     };
-    Candidate { issue, files: files.iter().map(|file| target(file)).collect(), waits_for: BTreeSet::new() }
+    ReadyIssue { issue, files: files.iter().map(|file| target(file)).collect(), waits_for: BTreeSet::new() }
 }
 
-fn queue(candidates: &[Candidate]) -> Queue {
-    let mut queue = Queue::default();
+fn queue(candidates: &[ReadyIssue]) -> ReadyIssues {
+    let mut queue = ReadyIssues::default();
     queue.refresh(candidates.to_vec());
     queue
 }
 
-fn next(queue: &mut Queue) -> Option<String> {
+fn next(queue: &mut ReadyIssues) -> Option<String> {
     queue.take_next().map(|candidate| candidate.issue.id.to_string())
 }
 
@@ -74,7 +74,7 @@ fn the_most_urgent_comes_first_then_the_oldest() {
 
 #[test]
 fn a_list_is_worked_off_in_its_own_order() {
-    let mut queue = Queue::new(&[id("c"), id("a"), id("b")]);
+    let mut queue = ReadyIssues::new(&[id("c"), id("a"), id("b")]);
     queue.refresh(vec![candidate("a", 0, &[]), candidate("b", 4, &[]), candidate("c", 4, &[])]);
     assert_eq!(std::iter::from_fn(|| next(&mut queue)).collect::<Vec<_>>(), ["c", "a", "b"]);
 }
@@ -151,7 +151,7 @@ fn settled_issues_are_never_given_out_again() {
 fn collisions_name_the_file_both_want() {
     let all =
         [candidate("a", 0, &["src/**"]), candidate("b", 0, &["src/x.rs"]), candidate("c", 0, &["docs/**"])];
-    let all: Vec<&Candidate> = all.iter().collect();
+    let all: Vec<&ReadyIssue> = all.iter().collect();
     let shown: Vec<_> = collisions(&all).iter().map(|(a, b, on)| format!("{a} {b} {on}")).collect();
     assert_eq!(shown, ["a b src/**"]);
 }
@@ -176,7 +176,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(one, 0..60)
 }
 
-fn some_candidates() -> impl Strategy<Value = Vec<Candidate>> {
+fn some_candidates() -> impl Strategy<Value = Vec<ReadyIssue>> {
     let files = prop::sample::subsequence(vec!["a", "b", "dir/c", "dir/**", "*"], 0..3);
     let one = (0..5_u8, files, prop::option::of(0..8_usize));
     prop::collection::vec(one, 1..9).prop_map(|all| {
@@ -198,12 +198,12 @@ proptest! {
         let mut queue = queue(&all);
         let mut closed = HashSet::new();
         for step in moves {
-            let running: Vec<Candidate> = queue.running().cloned().collect();
+            let running: Vec<ReadyIssue> = queue.running().cloned().collect();
             let chosen = |at: usize| (!running.is_empty()).then(|| running[at % running.len()].clone());
             match step {
                 Move::Next => {
                     let held: Vec<IssueId> = queue.held_back().map(|it| it.issue.id.clone()).collect();
-                    let can_run = |it: &Candidate| {
+                    let can_run = |it: &ReadyIssue| {
                         !held.contains(&it.issue.id)
                             && it.waits_for.iter().all(|id| closed.contains(id))
                             && running.iter().all(|other| it.shares_with(&other.files).is_none())
@@ -219,7 +219,7 @@ proptest! {
                 },
                 Move::Free => queue.release_held_back(),
             }
-            let running: Vec<&Candidate> = queue.running().collect();
+            let running: Vec<&ReadyIssue> = queue.running().collect();
             prop_assert_eq!(collisions(&running), Vec::new());
             let settled = all.iter().filter(|it| queue.is_settled(&it.issue.id)).count();
             let total = queue.running().count() + queue.waiting().count() + settled;

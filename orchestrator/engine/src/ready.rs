@@ -10,7 +10,7 @@ use mala_core::{Issue, IssueId, Priority, Target, Timestamp};
 
 /// An issue with what matters for its turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct ReadyIssue {
     pub issue: Issue,
     /// The files it will touch, as far as its author knew.
     pub files: Vec<Target>,
@@ -18,7 +18,7 @@ pub struct Candidate {
     pub waits_for: BTreeSet<IssueId>,
 }
 
-impl Candidate {
+impl ReadyIssue {
     /// The first file or pattern that both mean to touch.
     pub fn shares_with(&self, files: &[Target]) -> Option<&Target> {
         self.files.iter().find(|mine| files.iter().any(|theirs| mine.overlaps(theirs)))
@@ -39,28 +39,28 @@ struct Rank {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Entry {
-    candidate: Candidate,
+    issue: ReadyIssue,
     tried: u32,
     /// Not before something has changed: its files were held when it was tried.
     is_held_back: bool,
-    /// Not before somebody calls [`Queue::wake`].
+    /// Not before somebody calls [`ReadyIssues::wake`].
     is_resting: bool,
 }
 
 /// The issues that wait and those that run.
 #[derive(Debug, Default)]
-pub struct Queue {
+pub struct ReadyIssues {
     /// Issues in the order somebody asked for; empty for "whatever is most urgent".
     listed: HashMap<IssueId, usize>,
     waiting: HashMap<IssueId, Entry>,
     order: BTreeSet<Rank>,
-    running: HashMap<IssueId, (Candidate, u32)>,
+    running: HashMap<IssueId, (ReadyIssue, u32)>,
     closed: HashSet<IssueId>,
     /// Will not be given out again in this run.
     settled: HashSet<IssueId>,
 }
 
-impl Queue {
+impl ReadyIssues {
     pub fn new(listed: &[IssueId]) -> Self {
         let listed = listed.iter().enumerate().map(|(place, id)| (id.clone(), place)).collect();
         Self { listed, ..Self::default() }
@@ -68,11 +68,11 @@ impl Queue {
 
     /// What is ready now. Issues that wait and are not among `ready` are forgotten: somebody else has taken or closed
     /// them. Those that run or are settled stay as they are.
-    pub fn refresh(&mut self, ready: Vec<Candidate>) {
+    pub fn refresh(&mut self, ready: Vec<ReadyIssue>) {
         let mut before = std::mem::take(&mut self.waiting);
         self.order.clear();
-        for candidate in ready {
-            let id = candidate.issue.id.clone();
+        for issue in ready {
+            let id = issue.issue.id.clone();
             if self.settled.contains(&id) || self.running.contains_key(&id) {
                 continue;
             }
@@ -80,22 +80,22 @@ impl Queue {
                 Some(entry) => (entry.tried, entry.is_held_back, entry.is_resting),
                 None => (0, false, false),
             };
-            self.insert(Entry { candidate, tried, is_held_back, is_resting });
+            self.insert(Entry { issue, tried, is_held_back, is_resting });
         }
     }
 
-    /// The issue that [`Queue::take_next`] would give out.
-    pub fn peek(&self) -> Option<&Candidate> {
-        self.first().map(|rank| &self.waiting[&rank.id].candidate)
+    /// The issue that [`ReadyIssues::take_next`] would give out.
+    pub fn peek(&self) -> Option<&ReadyIssue> {
+        self.first().map(|rank| &self.waiting[&rank.id].issue)
     }
 
     /// The next issue, which counts as running from now on.
-    pub fn take_next(&mut self) -> Option<Candidate> {
+    pub fn take_next(&mut self) -> Option<ReadyIssue> {
         let rank = self.first()?.clone();
         self.order.remove(&rank);
         let entry = self.waiting.remove(&rank.id)?;
-        self.running.insert(rank.id, (entry.candidate.clone(), entry.tried));
-        Some(entry.candidate)
+        self.running.insert(rank.id, (entry.issue.clone(), entry.tried));
+        Some(entry.issue)
     }
 
     /// It could not begin: it waits again, until something has changed.
@@ -103,7 +103,7 @@ impl Queue {
         self.return_to_waiting(id, 0, true);
     }
 
-    /// It waits, and is not given out before [`Queue::wake`] is called for it.
+    /// It waits, and is not given out before [`ReadyIssues::wake`] is called for it.
     pub fn rest(&mut self, id: &IssueId) {
         self.return_to_waiting(id, 0, false);
         if let Some(entry) = self.waiting.get_mut(id) {
@@ -128,10 +128,10 @@ impl Queue {
     }
 
     /// It failed and may be tried again, after those that have not been tried so often.
-    pub fn try_again(&mut self, candidate: Candidate) {
-        let id = candidate.issue.id.clone();
+    pub fn try_again(&mut self, issue: ReadyIssue) {
+        let id = issue.issue.id.clone();
         if let Some(running) = self.running.get_mut(&id) {
-            running.0 = candidate;
+            running.0 = issue;
         }
         self.return_to_waiting(&id, 1, false);
         self.release_held_back();
@@ -157,17 +157,17 @@ impl Queue {
         }
     }
 
-    pub fn running(&self) -> impl Iterator<Item = &Candidate> {
-        self.running.values().map(|(candidate, _)| candidate)
+    pub fn running(&self) -> impl Iterator<Item = &ReadyIssue> {
+        self.running.values().map(|(issue, _)| issue)
     }
 
-    pub fn waiting(&self) -> impl Iterator<Item = &Candidate> {
-        self.order.iter().map(|rank| &self.waiting[&rank.id].candidate)
+    pub fn waiting(&self) -> impl Iterator<Item = &ReadyIssue> {
+        self.order.iter().map(|rank| &self.waiting[&rank.id].issue)
     }
 
-    pub fn held_back(&self) -> impl Iterator<Item = &Candidate> {
+    pub fn held_back(&self) -> impl Iterator<Item = &ReadyIssue> {
         let held_back = |rank: &&Rank| self.waiting[&rank.id].is_held_back;
-        self.order.iter().filter(held_back).map(|rank| &self.waiting[&rank.id].candidate)
+        self.order.iter().filter(held_back).map(|rank| &self.waiting[&rank.id].issue)
     }
 
     pub fn is_settled(&self, id: &IssueId) -> bool {
@@ -180,7 +180,7 @@ impl Queue {
     }
 
     /// Issues that wait for one that is not closed and will not be tried again.
-    pub fn stranded(&self) -> Vec<(&Candidate, &IssueId)> {
+    pub fn stranded(&self) -> Vec<(&ReadyIssue, &IssueId)> {
         let hopeless = |id: &&IssueId| self.settled.contains(*id) && !self.closed.contains(*id);
         self.waiting().filter_map(|it| Some((it, it.waits_for.iter().find(hopeless)?))).collect()
     }
@@ -192,24 +192,24 @@ impl Queue {
     fn is_eligible(&self, entry: &Entry) -> bool {
         !entry.is_held_back
             && !entry.is_resting
-            && entry.candidate.waits_for.iter().all(|id| self.closed.contains(id))
-            && self.running().all(|running| entry.candidate.shares_with(&running.files).is_none())
+            && entry.issue.waits_for.iter().all(|id| self.closed.contains(id))
+            && self.running().all(|running| entry.issue.shares_with(&running.files).is_none())
     }
 
     fn return_to_waiting(&mut self, id: &IssueId, more_tries: u32, is_held_back: bool) {
-        if let Some((candidate, tried)) = self.running.remove(id) {
+        if let Some((issue, tried)) = self.running.remove(id) {
             let tried = tried + more_tries;
-            self.insert(Entry { candidate, tried, is_held_back, is_resting: false });
+            self.insert(Entry { issue, tried, is_held_back, is_resting: false });
         }
     }
 
     fn insert(&mut self, entry: Entry) {
         self.order.insert(self.rank(&entry));
-        self.waiting.insert(entry.candidate.issue.id.clone(), entry);
+        self.waiting.insert(entry.issue.issue.id.clone(), entry);
     }
 
     fn rank(&self, entry: &Entry) -> Rank {
-        let issue = &entry.candidate.issue;
+        let issue = &entry.issue.issue;
         Rank {
             tried: entry.tried,
             place: self.listed.get(&issue.id).copied().unwrap_or(0),
@@ -221,10 +221,10 @@ impl Queue {
 }
 
 /// Pairs of issues that mean to touch the same file, for people who want to see collisions before they happen.
-pub fn collisions<'a>(candidates: &[&'a Candidate]) -> Vec<(&'a IssueId, &'a IssueId, &'a Target)> {
+pub fn collisions<'a>(issues: &[&'a ReadyIssue]) -> Vec<(&'a IssueId, &'a IssueId, &'a Target)> {
     let mut pairs = Vec::new();
-    for (at, first) in candidates.iter().enumerate() {
-        for second in &candidates[at + 1..] {
+    for (at, first) in issues.iter().enumerate() {
+        for second in &issues[at + 1..] {
             if let Some(target) = first.shares_with(&second.files) {
                 pairs.push((&first.issue.id, &second.issue.id, target));
             }
