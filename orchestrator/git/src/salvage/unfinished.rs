@@ -29,13 +29,13 @@ pub struct Unfinished {
 
 impl Unfinished {
     pub fn find(repo: &Repo) -> Result<Option<Self>, SalvageError> {
-        for sign in ["rebase-merge", "rebase-apply"] {
-            if repo.git_path(sign)?.exists() {
-                return Ok(None);
-            }
+        // They lie side by side in the checkout's own git directory (path.c, common_list), so git is asked once.
+        let beside = repo.git_path("MERGE_HEAD")?;
+        if ["rebase-merge", "rebase-apply"].iter().any(|sign| beside.with_file_name(sign).exists()) {
+            return Ok(None);
         }
         for (sign, command) in FORGET {
-            if let Ok(found) = fs::metadata(repo.git_path(sign)?) {
+            if let Ok(found) = fs::metadata(beside.with_file_name(sign)) {
                 let written = Timestamp::from_millis(found.mtime() * 1000 + found.mtime_nsec() / 1_000_000);
                 return Ok(Some(Self { command, since: written.plus(STEP) }));
             }
