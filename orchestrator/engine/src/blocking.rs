@@ -113,7 +113,7 @@ impl BlockingOps {
         (wants, problems)
     }
 
-    /// Takes an issue: first in the ledger, so that whatever happens next can be undone, then in the tracker.
+    /// Takes an issue: first in the store, so that whatever happens next can be undone, then in the tracker.
     pub(crate) fn claim(
         &self,
         run: &RunId,

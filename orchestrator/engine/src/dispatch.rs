@@ -1,7 +1,7 @@
 //! The one place that owns the order of events and all state of a run.
 //!
 //! Sessions, timers, signals and blocking work send messages; the dispatcher takes them one by one, decides, writes the
-//! step to the ops, tells the reporter, and only then acts. Nothing else changes a job.
+//! step to the journal, tells the reporter, and only then acts. Nothing else changes a job.
 
 mod asking;
 mod backoff;

@@ -58,7 +58,7 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// When the run cannot begin, or when the ledger fails: then everything that was started is ended, and the next
+    /// When the run cannot begin, or when the journal fails: then everything that was started is ended, and the next
     /// start makes good what is left.
     pub fn run(self, mut reporter: Box<dyn Reporter>) -> Result<Summary> {
         let Self { ops } = self;

@@ -2,20 +2,22 @@
 //!
 //! # Theory of operation
 //!
-//! One [`Engine`] works in one checkout. Its dispatcher (`dispatch`) is the only owner of what goes on: sessions of
-//! agents (`session`), timers, signals and blocking work send it messages, it takes one at a time. Every issue that is
-//! worked on walks through the states in [`mala_core::attempt`], and each step is written to the [`ports::Ledger`] before anything
-//! follows from it. Which issue is next is decided by the [`ready`], a plain data structure.
+//! One [`Engine`] works in one checkout. Its dispatcher (`dispatch`) is the only owner of what goes on: sessions, timers,
+//! signals and blocking work send it events, and it takes one at a time. A job is in one phase (`dispatch/job`), and one
+//! table (`dispatch/events`) says which event means something in which. Every issue that is worked on walks through the
+//! states in [`mala_core::attempt`], and each step is in the store's journal before anything follows from it. Which issue
+//! is next is decided by [`ready`], a plain data structure.
 //!
-//! What can take long - trackers, git, the gate - is done by the clerk (`clerk`), away from the dispatcher, in steps that
-//! may each be repeated. An attempt ends in one of two ways: the gate passes and the issue is closed, or the work is saved
-//! to a ref ([`salvage`]), the files are given back, a note ([`note`]) tells the next attempt what happened, and only then
-//! are the agent's locks released.
+//! What can take long - the store, trackers, git, the gate - is done by `blocking`, away from the dispatcher, in steps that
+//! may each be repeated. An attempt ends in one of two ways: it is accepted and the issue is closed, or the work is saved
+//! to a ref, the files are given back, a note (`note`) tells the next attempt what happened, and only then are the agent's
+//! locks released.
 //!
 //! The engine dies without a trace of harm: agents end with it, their locks are free with it, and the next start finds in
-//! the ledger which attempts were under way and ends them the same way.
+//! the journal which attempts were under way and ends them the same way.
 //!
-//! The store, the sandbox, the gate's rules and the screen are behind [`ports`]; nothing here prints or reads settings.
+//! Two seams have fakes in tests: the agents ([`session::Sessions`]) and what judges their work
+//! ([`validator::Validator`]). Nothing here prints or parses arguments.
 
 mod blocking;
 mod caution;

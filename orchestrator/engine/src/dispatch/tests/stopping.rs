@@ -115,7 +115,8 @@ async fn a_claim_that_comes_after_the_stop_is_undone() {
     let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
     dispatcher.worker_events = sender;
     dispatcher.on_claimed(issue.clone(), claim).await;
-    let undone = events.recv().await.unwrap();
+    let undone = tokio::time::timeout(Duration::from_secs(60), events.recv()).await;
+    let undone = undone.expect("it is undone").unwrap();
     dispatcher.on_worker_event(undone).await;
     assert!(dispatcher.claiming.is_empty() && dispatcher.fatal.is_none());
     drop((interrupts, stage, dispatcher));
