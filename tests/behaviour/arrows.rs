@@ -103,6 +103,29 @@ fn a_wrong_arrow_and_an_unknown_crate_are_told_apart() {
     assert!(wrong_arrows(&arrows("mala-new", "mala-core"))[0].contains("add it to ARROWS"));
 }
 
+#[test]
+fn the_table_of_crates_says_what_the_arrows_say() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let text = fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"));
+    let crates = rows.filter_map(|row| {
+        let cells: Vec<&str> = row.split(" | ").collect();
+        let name = cells.get(1)?.strip_prefix('`')?.strip_suffix('`')?;
+        name.starts_with("mala").then(|| (name, *cells.last().unwrap()))
+    });
+    let told: BTreeMap<&str, &str> = crates.collect();
+    for (name, allowed) in ARROWS {
+        let short: Vec<&str> = allowed.iter().map(|name| name.trim_start_matches("mala-")).collect();
+        let expected = match short.as_slice() {
+            [] => "nothing of ours".to_owned(),
+            ["*"] => "all".to_owned(),
+            some => some.join(", "),
+        };
+        assert_eq!(told.get(name).copied(), Some(expected.as_str()), "docs/architecture.md about `{name}`");
+    }
+    assert_eq!(told.len(), ARROWS.len(), "{told:?}");
+}
+
 /// The sources of a directory of the workspace, with their paths in it.
 fn sources(directory: &str) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
