@@ -159,7 +159,8 @@ impl BlockingOps {
         let message = format!("{issue}: work of attempt {number} by {agent}\n\n{reason}\n");
         let earlier = self.with_earlier(attempt, &name, None)?;
         let now = salvage::save(&self.repo, &name, &self.still_to_save(&earlier, files)?, &message)?;
-        let saved = self.with_earlier(attempt, &name, now)?;
+        // Nothing was written, so the refs are as they were.
+        let saved = if now.is_none() { earlier } else { self.with_earlier(attempt, &name, now)? };
         let name = format!("{name}.staged");
         let now = salvage::save_staged(&self.repo, &name, staged, &saved, &message)?;
         Ok((saved, self.with_earlier(attempt, &name, now)?))

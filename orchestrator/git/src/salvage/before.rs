@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::raw::{self, Taken};
 use super::staged::{Entries, unmerged};
-use super::{SalvageError, SavedRef, commit_tree, dirty, held_at, ref_part, refs, tree_with};
+use super::{SalvageError, SavedRef, commit_tree, dirty, dirty_since, held_at, ref_part, refs, tree_with};
 use crate::retry::Git;
 use crate::{FileChange, Oid, Repo, RepoPath};
 
@@ -58,7 +58,7 @@ pub(super) struct Told {
 
 impl Uncommitted {
     pub fn now(repo: &Repo) -> Result<Self, SalvageError> {
-        let (head, files) = (repo.resolve("HEAD")?, dirty(repo)?);
+        let (head, files) = dirty_since(repo)?;
         let Taken { changes, permissions, left_out } = raw::take(repo, head.as_ref(), &files)?;
         let (mut staged, mut unmerged) =
             if files.is_empty() { Default::default() } else { (repo.staged(None)?, unmerged(repo)?) };

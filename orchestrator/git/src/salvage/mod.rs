@@ -113,13 +113,18 @@ fn ref_part(text: &str) -> String {
 /// The files of the checkout that differ from the last commit, staged or not, new ones too. Submodules and repositories
 /// inside the checkout are not ours to save or restore.
 pub fn dirty(repo: &Repo) -> Result<BTreeSet<RepoPath>, SalvageError> {
+    Ok(dirty_since(repo)?.1)
+}
+
+/// The same, with the commit that they differ from: git says both at once.
+fn dirty_since(repo: &Repo) -> Result<(Option<Oid>, BTreeSet<RepoPath>), SalvageError> {
     let status = repo.status()?;
     let entries = status.entries.into_iter().filter(|entry| entry.kind == Kind::File);
     let (unwatched, seen): (Vec<Entry>, Vec<Entry>) =
         entries.partition(|entry| entry.state == State::Unwatched);
     let mut files: BTreeSet<RepoPath> = seen.into_iter().map(|entry| entry.path).collect();
     files.extend(changed_unseen(repo, status.head.as_ref(), unwatched)?);
-    Ok(files)
+    Ok((status.head, files))
 }
 
 /// Those that differ of the files that git was told not to look at. One that is not there is none: a sparse checkout leaves
