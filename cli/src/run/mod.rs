@@ -162,54 +162,57 @@ impl Wish {
 
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
-        let hint = match &error {
-            EngineError::Busy { owner, .. } if ProcessTable.of(owner) == Life::Unknown => {
-                "whether it still runs cannot be told from here; if it does not: mala clean --force"
-                    .to_owned()
-            }
-            EngineError::Busy { .. } => {
-                "watch it: mala status --watch; or work in another worktree".to_owned()
-            }
-            EngineError::Unfit(Unfit { hint, .. }) => (*hint).to_owned(),
-            EngineError::SelfTest(_) => "see what protects you: mala doctor".to_owned(),
-            EngineError::NoProfile { .. } => {
-                "give one of these, or describe it in `mala.toml`, below [agents.NAME]".to_owned()
-            }
-            EngineError::NoKind { name } => {
-                format!("add to mala.toml, below [agents.{name}]: kind = \"command\"")
-            }
-            EngineError::NoCommand { name } => {
-                format!(
-                    "add to mala.toml, below [agents.{name}]: command = [\"my-agent\", \"--some-option\"]"
-                )
-            }
-            EngineError::Epic { .. }
-            | EngineError::Closed { .. }
-            | EngineError::Source(IssueError::NotFound { .. }) => {
-                "see which there are: mala issue list".to_owned()
-            }
-            EngineError::MissingProgram { .. } => {
-                "or choose another profile: mala run --profile NAME".to_owned()
-            }
-            EngineError::Source(_) => "see what was found: mala doctor".to_owned(),
-            _ => "the next `mala run` makes good what is left".to_owned(),
-        };
-        match &error {
-            EngineError::Busy { .. } | EngineError::Unfit(_) | EngineError::SelfTest(_) => {
-                Self::refused(error).hint(hint)
-            }
+        match error {
+            // These have words of their own.
+            EngineError::Store(error) => error.into(),
+            EngineError::Session(error) => error.into(),
             EngineError::BadPrompt { .. }
             | EngineError::UnreadablePrompt { .. }
             | EngineError::NoTracker(_)
             | EngineError::Tracker(_) => Self::usage(error),
+            EngineError::Busy { .. } | EngineError::Unfit(_) | EngineError::SelfTest(_) => {
+                let hint = hint(&error);
+                Self::refused(error).hint(hint)
+            }
             EngineError::NoProfile { .. }
             | EngineError::NoKind { .. }
             | EngineError::NoCommand { .. }
             | EngineError::Epic { .. }
             | EngineError::Closed { .. }
             | EngineError::MissingProgram { .. }
-            | EngineError::Source(_) => Self::usage(error).hint(hint),
-            _ => Self::failed(error).hint(hint),
+            | EngineError::Source(_) => {
+                let hint = hint(&error);
+                Self::usage(error).hint(hint)
+            }
+            _ => Self::failed(error).hint("the next `mala run` makes good what is left"),
         }
+    }
+}
+
+/// What to do about a run that cannot begin.
+fn hint(error: &EngineError) -> String {
+    match error {
+        EngineError::Busy { owner, .. } if ProcessTable.of(owner) == Life::Unknown => {
+            "whether it still runs cannot be told from here; if it does not: mala clean --force".to_owned()
+        }
+        EngineError::Busy { .. } => "watch it: mala status --watch; or work in another worktree".to_owned(),
+        EngineError::Unfit(Unfit { hint, .. }) => (*hint).to_owned(),
+        EngineError::SelfTest(_) => "see what protects you: mala doctor".to_owned(),
+        EngineError::NoProfile { .. } => {
+            "give one of these, or describe it in `mala.toml`, below [agents.NAME]".to_owned()
+        }
+        EngineError::NoKind { name } => {
+            format!("add to mala.toml, below [agents.{name}]: kind = \"command\"")
+        }
+        EngineError::NoCommand { name } => {
+            format!("add to mala.toml, below [agents.{name}]: command = [\"my-agent\", \"--some-option\"]")
+        }
+        EngineError::MissingProgram { .. } => "or choose another profile: mala run --profile NAME".to_owned(),
+        EngineError::Epic { .. }
+        | EngineError::Closed { .. }
+        | EngineError::Source(IssueError::NotFound { .. }) => {
+            "see which there are: mala issue list".to_owned()
+        }
+        _ => "see what was found: mala doctor".to_owned(),
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use mala_agents::start::LaunchError;
 use mala_agents::start::prompt::TemplateError;
 use mala_core::attempt::StepError;
+pub(crate) use mala_core::text::causes;
 use mala_core::{IssueId, NameError, Owner, RunId, Timestamp};
 use mala_gate::evidence::EvidenceError;
 use mala_gate::{GateError, JudgeError};
@@ -103,10 +104,4 @@ fn hint(install: Option<&str>) -> String {
 /// What could not be done, for an error's source.
 pub(crate) fn step(what: &'static str) -> impl FnOnce(EngineError) -> EngineError {
     move |source| EngineError::Step { what, source: Box::new(source) }
-}
-
-/// An error with its causes, on one line.
-pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let all = std::iter::successors(Some(error), |error| error.source());
-    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -103,6 +103,12 @@ fn a_dry_run_shows_order_profiles_and_collisions_and_does_nothing() {
 fn watching_waits_for_work_and_takes_it_up() {
     let batch = Batch::new(GOOD);
     let run = batch.start(&["--watch"]);
+    let logs = batch.world.state_dir().join("logs");
+    let is_waiting = || {
+        let files = fs::read_dir(&logs).into_iter().flatten().flatten();
+        files.filter_map(|file| fs::read_to_string(file.path()).ok()).any(|log| log.contains("waiting"))
+    };
+    eventually("it waits for issues", is_waiting);
     batch.issue("bd-1", &[]);
     eventually("the new issue is done", || batch.status_of("bd-1") == "closed");
     batch.issue("bd-2", &[]);

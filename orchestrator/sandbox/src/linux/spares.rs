@@ -67,11 +67,18 @@ impl Spares {
     }
 }
 
-impl Drop for Spares {
-    fn drop(&mut self) {
+impl Spares {
+    /// Removes those that were not needed.
+    pub(crate) fn end(&self) {
         if let Some((home, _lock)) = &self.home {
             let _swept_later = remove(home);
         }
+    }
+}
+
+impl Drop for Spares {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -114,6 +114,8 @@ impl Broker {
         pool.stop();
         // No thread is left that could stop another program.
         self.rules.gate.stop();
+        // A thread that is about to end may keep the rules until the process has: nothing waits for their drop.
+        self.rules.spares.end();
     }
 }
 
