@@ -45,7 +45,6 @@ pub(crate) enum Behalf {
     /// For whoever started this process.
     Own,
     /// For a process of an agent's tree.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there are no trees"))]
     Tree(Supervised),
     /// For one of the calls that this process answers.
     Call(Call),

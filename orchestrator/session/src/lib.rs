@@ -29,7 +29,6 @@ pub mod refusal;
 mod release;
 pub mod supervise;
 mod supervisor_ownership;
-#[cfg_attr(not(target_os = "linux"), path = "supervisor_socket_elsewhere.rs")]
 pub mod supervisor_socket;
 mod take;
 mod turns;

@@ -1,7 +1,6 @@
-//! Without a kernel tier there are no trees to serve: see `supervisor_socket.rs`.
+//! Without a kernel tier there are no trees to serve: see `linux.rs`.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,28 +8,8 @@ use std::sync::Arc;
 use mala_agents::mcp::{CommandLine, Leash, Ran};
 use mala_store::Party;
 
-use crate::{SessionError, StoreGuard, Supervised};
-
-pub const VARIABLE: &str = "MALA_SUPERVISOR";
-
-/// Another process's standard streams.
-#[derive(Debug)]
-pub struct ClientStreams {
-    pub input: File,
-    pub out: File,
-    pub err: File,
-}
-
-/// A command that a process of the tree wants its supervisor to run.
-#[derive(Debug)]
-pub struct CommandRequest {
-    pub here: PathBuf,
-    pub args: Vec<OsString>,
-    pub streams: ClientStreams,
-    pub supervised: Supervised,
-}
-
-pub type RunCommand = fn(CommandRequest) -> u8;
+use super::RunCommand;
+use crate::{SessionError, StoreGuard};
 
 fn unsupported() -> io::Error {
     io::Error::from(io::ErrorKind::Unsupported)

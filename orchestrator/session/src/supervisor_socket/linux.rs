@@ -1,8 +1,4 @@
-//! Where an agent's process tree turns to its supervisor.
-//!
-//! Inside the tree nobody may touch the store, so `mala` there hands its arguments, its folder and its standard streams
-//! to the supervisor over a socket. The supervisor runs the very same command as the tree's agent, whatever name was
-//! given, and answers with the exit code. Who is asking is told by the kernel: only processes of the tree are served.
+//! Unix sockets, with descriptors passed along and peers that the kernel names.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -27,13 +23,12 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg, sockopt::socket_peercred,
 };
 
+use super::{ClientStreams, CommandRequest, RunCommand, VARIABLE};
 use crate::{SessionError, StoreGuard, Supervised};
 
 /// The exit code of a command that did what it was asked to.
 const SUCCESS: u8 = 0;
 
-/// Tells the tree where its supervisor listens. It gives no rights: whoever forgets it is merely refused the store.
-pub const VARIABLE: &str = "MALA_SUPERVISOR";
 /// The longest message: far more than the system allows for arguments that make sense here.
 const MAX_MESSAGE_BYTES: u64 = 4 << 20;
 /// So many are served at once; others wait until one of them is done.
@@ -211,28 +206,6 @@ fn is_left(socket: &Path) -> bool {
     pid.is_some_and(|pid| Process::find(pid).is_none())
         && matches!(connect(socket), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
 }
-
-/// Another process's standard streams.
-#[derive(Debug)]
-pub struct ClientStreams {
-    pub input: File,
-    pub out: File,
-    pub err: File,
-}
-
-/// A command that a process of the tree wants its supervisor to run.
-#[derive(Debug)]
-pub struct CommandRequest {
-    /// The directory that it was typed in.
-    pub here: PathBuf,
-    /// The program first.
-    pub args: Vec<OsString>,
-    pub streams: ClientStreams,
-    pub supervised: Supervised,
-}
-
-/// Runs a command for the tree and says its exit code.
-pub type RunCommand = fn(CommandRequest) -> u8;
 
 /// The supervisor's end. The socket's file goes away with it.
 #[derive(Debug)]
