@@ -5,7 +5,11 @@ _default:
 
 # Build the program as it is shipped.
 build:
-    cargo build --release
+    cargo build --profile dist --locked -p mala
+
+# Sizes, names, docs, packages of this checkout or another one; `--build`, `--dist` and `--suite` take long.
+measure *what:
+    cargo run --quiet --manifest-path tests/measure/Cargo.toml --target-dir target/measure -- {{what}}
 
 # All tests.
 test:
@@ -50,5 +54,5 @@ bench-mcp:
 
 # Install into ~/.cargo/bin, with the manual pages.
 install:
-    cargo install --path cli --locked
+    cargo install --path cli --locked --profile dist
     mala man --out ~/.local/share/man/man1
