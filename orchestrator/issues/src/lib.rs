@@ -1,7 +1,7 @@
 //! Where mala gets its work from.
 //!
 //! [`IssueSource`] is the port: what a run needs of a tracker, and nothing more. Its documentation is the contract, and
-//! [`contract`] is the same contract as checks that every source has to pass. Two trackers are adapted here, `br` and
+//! `tests/issues/contract` is the same contract as checks that every source has to pass. Two trackers are adapted here, `br` and
 //! `bd`; the built-in one lives over the store and plugs into the same port.
 //!
 //! A tracker is another program with a life of its own. It is found ([`detect`]), never assumed; it is started without a
@@ -14,7 +14,6 @@
 mod bd;
 mod beads;
 mod br;
-pub mod contract;
 mod detect;
 mod error;
 mod export;

@@ -23,7 +23,7 @@ pub const MAX_TEXT: usize = 64 * 1024;
 ///   What no tracker can keep, NUL, becomes U+FFFD, and blanks around a text are dropped.
 /// - **Threads may share a source.** Its calls may wait for each other, each for a bounded time.
 ///
-/// [`contract::check`](crate::contract::check) holds a source to it.
+/// `tests/issues/contract` holds a source to it.
 pub trait IssueSource: Send + Sync {
     /// What people call it.
     fn name(&self) -> &str;

@@ -1,9 +1,9 @@
 //! `bd`, as far as a program that behaves like it can show.
 
-use mala_issues::contract::{self, NewIssue, Seed};
 use mala_issues::{Beads, IssueError, IssueSource, Limits, Tracker};
 use tempfile::TempDir;
 
+use crate::contract::{self, NewIssue, Seed};
 use crate::stand_in::{PROGRAM, StandIn};
 
 #[test]

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use mala_core::{AgentId, IssueId};
-use mala_issues::contract::{self, NewIssue, Seed};
 use mala_issues::{Beads, IssueError, IssueSource, Limits, Tracker, Trouble};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::contract::{self, NewIssue, Seed};
 use crate::real_br::real_br;
 use crate::stand_in::{self, StandIn};
 

@@ -5,9 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mala_core::{AgentId, IssueId};
-use mala_issues::contract::{NewIssue, Seed};
 use mala_issues::{Beads, IssueError, IssueSource, Label, Limits, Tracker};
 
+use crate::contract::{NewIssue, Seed};
 use crate::stand_in::{PROGRAM, StandIn};
 
 fn misbehaving(mode: &str) -> (StandIn, Limits) {

@@ -7,6 +7,7 @@
 
 mod bd;
 mod br;
+mod contract;
 mod detection;
 mod faults;
 mod real_br;

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mala_core::IssueId;
-use mala_issues::contract::{NewIssue, Seed};
 use mala_issues::{Beads, IssueSource, Limits, Tracker};
 use tempfile::TempDir;
+
+use crate::contract::{NewIssue, Seed};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_fake-tracker");
 

@@ -2,9 +2,9 @@
 
 use std::thread;
 
+use mala_issues::{ClaimAnswer, IssueError, IssueSource};
+
 use super::{NewIssue, Seed, actor, is_ready, show};
-use crate::error::IssueError;
-use crate::source::{ClaimAnswer, IssueSource};
 
 pub(super) fn a_claimed_issue_is_nobody_elses(source: &dyn IssueSource, seed: &dyn Seed) {
     let (one, two) = (actor("agent one"), actor("--two"));

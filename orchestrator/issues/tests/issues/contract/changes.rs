@@ -3,10 +3,9 @@
 use std::thread;
 
 use mala_core::{Issue, IssueId};
+use mala_issues::{IssueError, IssueSource, Label, MAX_TEXT};
 
 use super::{NewIssue, Seed, actor, assert_not_found, show};
-use crate::error::IssueError;
-use crate::source::{IssueSource, Label, MAX_TEXT};
 
 fn notes(issue: &Issue) -> Vec<&str> {
     issue.notes.iter().map(|note| note.text.as_str()).collect()

@@ -8,12 +8,10 @@ mod claims;
 mod queue;
 
 use mala_core::{AgentId, Issue, IssueId, Priority};
-
-use crate::error::IssueError;
-use crate::source::IssueSource;
+use mala_issues::{IssueError, IssueSource};
 
 /// The way into the tracker under test.
-pub trait Seed: Sync {
+pub(crate) trait Seed: Sync {
     /// Puts an issue into the tracker and gives its whole id.
     fn add(&self, issue: &NewIssue<'_>) -> IssueId;
 
@@ -23,23 +21,23 @@ pub trait Seed: Sync {
 
 /// An issue to be put into a tracker.
 #[derive(Debug, Clone, Copy)]
-pub struct NewIssue<'a> {
-    pub title: &'a str,
-    pub description: &'a str,
-    pub kind: &'a str,
-    pub priority: Priority,
+pub(crate) struct NewIssue<'a> {
+    pub(crate) title: &'a str,
+    pub(crate) description: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) priority: Priority,
     /// What has to be closed first.
-    pub needs: &'a [IssueId],
+    pub(crate) needs: &'a [IssueId],
 }
 
 impl<'a> NewIssue<'a> {
-    pub fn task(title: &'a str) -> Self {
+    pub(crate) fn task(title: &'a str) -> Self {
         Self { title, description: "", kind: "task", priority: Priority::NORMAL, needs: &[] }
     }
 }
 
 /// One check, with what it shows.
-pub type Check = (&'static str, fn(&dyn IssueSource, &dyn Seed));
+pub(crate) type Check = (&'static str, fn(&dyn IssueSource, &dyn Seed));
 
 macro_rules! checks {
     ($($module:ident::$name:ident),* $(,)?) => {
@@ -48,7 +46,7 @@ macro_rules! checks {
 }
 
 /// Every check, in the order they are made.
-pub const CHECKS: &[Check] = checks![
+pub(crate) const CHECKS: &[Check] = checks![
     queue::an_empty_tracker_has_no_work_and_no_error,
     queue::the_most_urgent_comes_first,
     queue::a_limit_keeps_the_most_urgent,
@@ -72,7 +70,7 @@ pub const CHECKS: &[Check] = checks![
 ];
 
 /// Makes every check.
-pub fn check(source: &dyn IssueSource, seed: &dyn Seed) {
+pub(crate) fn check(source: &dyn IssueSource, seed: &dyn Seed) {
     for (_, check) in CHECKS {
         check(source, seed);
     }

@@ -1,7 +1,8 @@
 //! What is given out, and in which order.
 
+use mala_issues::IssueSource;
+
 use super::{NewIssue, Seed, is_ready, priority, queue, show};
-use crate::source::IssueSource;
 
 pub(super) fn an_empty_tracker_has_no_work_and_no_error(source: &dyn IssueSource, _: &dyn Seed) {
     assert_eq!(queue(source), [], "the tracker is empty");
