@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use mala_core::Timestamp;
+use mala_core::issue::parse_moment;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -29,12 +30,7 @@ where
 /// An instant in RFC 3339.
 pub(crate) fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     let text = String::deserialize(deserializer)?;
-    parse_time(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a time")))
-}
-
-pub(crate) fn parse_time(text: &str) -> Option<Timestamp> {
-    let time: jiff::Timestamp = text.parse().ok()?;
-    Some(Timestamp::from_millis(time.as_millisecond()))
+    parse_moment(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not a time")))
 }
 
 /// True for a word that can be the beginning of an object name.

@@ -9,15 +9,14 @@ mod codex;
 mod gemini;
 mod limit;
 mod opencode;
-mod plain;
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
-pub use limit::{Limited, recognise};
-
 use crate::start::Kind;
+
+pub use limit::{Limited, recognise};
 
 /// The longest message that is kept; of longer ones, the end, where outcomes stand.
 const LONGEST_MESSAGE: usize = 64 * 1024;
@@ -132,7 +131,7 @@ impl Reader {
     /// Takes one line, without its end.
     pub fn line(&mut self, line: &[u8]) -> Vec<Progress> {
         if matches!(self.format, Format::Plain) {
-            return plain::line(&String::from_utf8_lossy(line), &mut self.report);
+            return plain_line(&String::from_utf8_lossy(line), &mut self.report);
         }
         let Ok(value) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
         let spent = &self.spent;
@@ -182,4 +181,24 @@ fn tool(name: &str, input: &Value) -> Progress {
         Some(what) => doing(&format!("{name}: {what}")),
         None => doing(name),
     }
+}
+
+fn plain_line(line: &str, report: &mut Report) -> Vec<Progress> {
+    let mut said = report.message.take().unwrap_or_default();
+    if !said.is_empty() {
+        said.push('\n');
+    }
+    said.push_str(line);
+    if said.len() > 2 * LONGEST_MESSAGE {
+        said.drain(..said.ceil_char_boundary(said.len() - LONGEST_MESSAGE));
+    }
+    report.message = Some(said);
+    if line.trim().is_empty() {
+        return Vec::new();
+    }
+    report.usage.turns += 1;
+    // Prose may speak of limits; only a line that is nothing else counts.
+    report.limited = if line.starts_with("mala: rate limit") { recognise(line) } else { None };
+    let limited = report.limited.clone().map(Progress::Limited);
+    std::iter::once(doing(line)).chain(limited).collect()
 }

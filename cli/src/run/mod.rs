@@ -1,6 +1,5 @@
 //! A run: the engine with everything it needs plugged in.
 
-mod pulse;
 pub(crate) mod report;
 
 use std::env;
@@ -134,7 +133,7 @@ fn reporter(context: &Context, scope: &Scope) -> Box<dyn Reporter> {
     let next: Box<dyn Reporter> = if ui.json {
         Box::new(Json(ui.clone()))
     } else if ui.is_live() && Live::is_possible() {
-        Box::new(Live::new(ui, pulse::pulse(scope)))
+        Box::new(Live::new(ui, report::pulse(scope)))
     } else {
         Box::new(Plain(ui.clone()))
     };

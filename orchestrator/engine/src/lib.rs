@@ -32,7 +32,6 @@ mod options;
 mod plan;
 mod profiles;
 mod prompt;
-mod prompts;
 mod question;
 pub mod ready;
 pub mod session;

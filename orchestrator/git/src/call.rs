@@ -7,13 +7,12 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::OnceLock;
 use std::{env, thread};
 
 use thiserror::Error;
-
-use crate::program;
 
 /// Git did not do what it was asked to.
 #[derive(Debug, Error)]
@@ -92,7 +91,7 @@ impl Call {
 
     /// Git with all of the repository's settings, as a person would call it.
     pub(crate) fn plain(root: &Path, env: &[(OsString, OsString)]) -> Self {
-        let mut command = program::command();
+        let mut command = command();
         command.current_dir(root);
         for name in env::vars_os().map(|(name, _)| name).filter(|name| is_dropped(name)) {
             command.env_remove(name);
@@ -243,4 +242,34 @@ pub(crate) fn nul_separated<'a>(paths: impl IntoIterator<Item = &'a crate::RepoP
 /// The parts of a `-z` output.
 pub(crate) fn nul_parts(output: &[u8]) -> impl Iterator<Item = &[u8]> {
     output.split(|byte| *byte == 0).filter(|part| !part.is_empty())
+}
+
+/// By these a user's settings make git write files of their choice.
+const TRACES: [&str; 3] = ["GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_TRACE2_PERF"];
+
+/// Git as it was found first. Looked for only once: agents may put programs where `PATH` leads, and a supervisor that looked
+/// again would run them with rights that they do not have.
+pub fn program() -> &'static OsStr {
+    static FOUND: OnceLock<OsString> = OnceLock::new();
+    // If there is none, starting it says so.
+    FOUND.get_or_init(|| which::which("git").map_or_else(|_| "git".into(), Into::into))
+}
+
+static SETTINGS: OnceLock<PathBuf> = OnceLock::new();
+
+/// From now on this file counts instead of the user's own settings.
+pub fn settings_from(file: PathBuf) {
+    SETTINGS.get_or_init(|| file);
+}
+
+/// A call of git, which writes traces only if the environment asks for them.
+pub fn command() -> Command {
+    let mut command = Command::new(program());
+    for name in TRACES.into_iter().filter(|name| env::var_os(name).is_none()) {
+        command.env(name, "0");
+    }
+    if let Some(settings) = SETTINGS.get() {
+        command.env("GIT_CONFIG_GLOBAL", settings);
+    }
+    command
 }

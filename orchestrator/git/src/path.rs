@@ -3,9 +3,9 @@
 //! In JSON a name that is text stands as it is. Any other name, and one that begins with a quote, is written the way
 //! git quotes names, so that every name has exactly one text and every text at most one name.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use serde::de::Error as _;
@@ -26,10 +26,6 @@ impl RepoPath {
 
     pub fn as_path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.0))
-    }
-
-    pub fn to_os_string(&self) -> OsString {
-        OsString::from_vec(self.0.clone())
     }
 
     /// Where the file lies if the checkout is at `root`.

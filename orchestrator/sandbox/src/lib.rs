@@ -124,17 +124,15 @@
 //!   namespaces or Landlock are told that there is no such thing.
 
 mod guard;
-mod hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod linux;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod other;
 
 pub use guard::{
-    Action, Attempt, Exit, FileIdentity, GitLock, Guard, Jail, Ruling, SandboxError, Start, Support,
+    Action, Attempt, Exit, FileIdentity, GitLock, Guard, Hold, Jail, Ruling, SandboxError, Start, Support,
     Unsupported, Writer,
 };
-pub use hold::Hold;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use linux::{
     Capture, Held, Leash, expect_children, has_writers, identity_of, identity_of_open, keep_sqlite_locks,

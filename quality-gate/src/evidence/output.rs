@@ -16,7 +16,6 @@ use thiserror::Error;
 use super::log::{EvidenceLog, Of, folder};
 use super::record::Evidence;
 use super::recording::EvidenceError;
-use crate::serial;
 
 /// What has become of the output of a command.
 #[derive(Debug)]
@@ -140,7 +139,7 @@ fn note(scope: &Scope) -> PathBuf {
 fn kept_since(scope: &Scope) -> Result<Option<Timestamp>, EvidenceError> {
     let note = note(scope);
     match read_small_text(&note, SETTINGS) {
-        Ok(text) => Ok(serial::parse_time(text.trim_end())),
+        Ok(text) => Ok(mala_core::issue::parse_moment(text.trim_end())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(&note)(error)),
     }

@@ -12,9 +12,9 @@ use mala_logs::chain::{ChainError, Verified};
 use super::command::{self, Lacking};
 use super::fit::{Committed, Fit};
 use super::{GateError, Judge, Records, Rules, Subject};
+use crate::Evidence;
 use crate::evidence::{Of, Sighting, Strength};
 use crate::verdict::{Check, list};
-use crate::{Evidence, serial};
 
 const NAME: CheckName = CheckName::Command;
 
@@ -181,7 +181,7 @@ impl Search<'_> {
 }
 
 fn is_before(time: &str, claimed_at: Option<Timestamp>) -> bool {
-    claimed_at.zip(serial::parse_time(time)).is_some_and(|(claim, time)| time < claim)
+    claimed_at.zip(mala_core::issue::parse_moment(time)).is_some_and(|(claim, time)| time < claim)
 }
 
 fn program(pattern: &CommandPattern) -> String {

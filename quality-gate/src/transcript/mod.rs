@@ -168,7 +168,7 @@ fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
 }
 
 fn time(line: &Value) -> Option<Timestamp> {
-    crate::serial::parse_time(text(line, "/timestamp")?)
+    mala_core::issue::parse_moment(text(line, "/timestamp")?)
 }
 
 /// The number in the first line that begins with one of these words, such as `Exit code 3`.

@@ -11,7 +11,7 @@ use mala_gate::hooks::{self, Hook};
 use mala_git::Repo;
 use serde_json::Value;
 
-use super::{Check, Verdict, patience, switches};
+use super::{Check, Verdict, programs, switches};
 
 const SET_UP: &str = "set them up: mala init";
 
@@ -98,7 +98,7 @@ fn try_commit_msg(root: &Path) -> io::Result<Tried> {
     std::fs::write(&file, NAMELESS)?;
     let mut hook = Command::new("git");
     hook.args(["hook", "run", Hook::CommitMsg.name(), "--"]).arg(&file);
-    let ran = patience::output(hook.current_dir(root).env("MALA_AGENT", "doctor"), &[]);
+    let ran = programs::output(hook.current_dir(root).env("MALA_AGENT", "doctor"), &[]);
     std::fs::remove_file(&file)?;
     let said = ran?;
     Ok(match said.status.success() {
@@ -163,7 +163,7 @@ pub(super) fn name(client: Client) -> &'static str {
 /// Runs a hook as a client does: by a shell, with the call on its standard input.
 fn run(command: &str, root: &Path, call: &Value) -> io::Result<(Option<i32>, String, String)> {
     let mut hook = Command::new("sh");
-    let out = patience::output(hook.args(["-c", command]).current_dir(root), call.to_string().as_bytes())?;
+    let out = programs::output(hook.args(["-c", command]).current_dir(root), call.to_string().as_bytes())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok((out.status.code(), text(&out.stdout), text(&out.stderr)))
 }

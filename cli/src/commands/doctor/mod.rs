@@ -1,5 +1,4 @@
 mod hooks;
-mod patience;
 mod programs;
 mod switches;
 mod tools;

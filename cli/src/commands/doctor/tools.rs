@@ -9,7 +9,7 @@ use mala_agents::install::{self, server};
 use mala_core::Scope;
 use serde_json::{Value, json};
 
-use super::{Check, Verdict, patience};
+use super::{Check, Verdict, programs};
 
 /// One check for each client that mala is set up for.
 pub(super) fn clients(scope: &Scope) -> Vec<Check> {
@@ -64,7 +64,7 @@ fn greet(command: &[String], root: &Path) -> io::Result<Value> {
     });
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
     let mut server = Command::new(program);
-    let said = patience::output(server.args(args).current_dir(root), format!("{hello}\n").as_bytes())?.stdout;
+    let said = programs::output(server.args(args).current_dir(root), format!("{hello}\n").as_bytes())?.stdout;
     Ok(serde_json::from_slice(said.split(|byte| *byte == b'\n').next().unwrap_or_default())?)
 }
 

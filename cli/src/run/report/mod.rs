@@ -1,24 +1,23 @@
 //! What a person, or a program, sees of a run.
 
 mod live;
-mod plain;
 mod summary;
 mod words;
 
 use std::io::Write;
 use std::path::Path;
 
-use mala_core::Timestamp;
+use mala_core::{Scope, Timestamp};
 use mala_engine::{Event, Reporter};
 use mala_logs::chain::{ChainError, ChainWriter};
 use mala_logs::secrets::mask_json;
+use mala_store::{Status, Store};
 use serde::Serialize;
 
-pub(crate) use live::{Live, Pulse};
-pub(crate) use plain::Plain;
-pub(crate) use summary::{write_blocked, write_summary};
-
 use crate::ui::Ui;
+
+pub(crate) use live::{Live, Pulse};
+pub(crate) use summary::{write_blocked, write_summary};
 
 /// An event as `--json` and the log write it.
 #[derive(Serialize)]
@@ -91,4 +90,44 @@ fn append(log: &mut ChainWriter, line: &Line<'_>) -> Result<(), ChainError> {
 fn put(out: &mut dyn Write, line: &str) {
     let _ = writeln!(out, "{line}");
     let _ = out.flush();
+}
+
+#[derive(Debug)]
+pub(crate) struct Plain(pub(crate) Ui);
+
+impl Reporter for Plain {
+    fn report(&mut self, _at: Timestamp, event: &Event) {
+        // Warnings are remarks; what happens is the answer.
+        let mut out = if matches!(event, Event::Warning { .. }) { self.0.err() } else { self.0.out() };
+        for line in words::lines(event) {
+            put(&mut *out, &line);
+        }
+        if let Event::RunEnded { summary } = event {
+            let _ = write_summary(&mut *out, summary);
+        }
+    }
+}
+
+/// Looks into the store each time it is asked.
+pub(crate) fn pulse(scope: &Scope) -> Pulse {
+    let mut store = Store::open(scope).ok();
+    Box::new(move || store.as_mut()?.status().ok().map(|status| line(&status)))
+}
+
+fn line(status: &Status) -> String {
+    let held = status.locks.iter().filter(|lock| !lock.is_named()).count();
+    let mut parts = vec![format!("{held} {} held", if held == 1 { "file" } else { "files" })];
+    if !status.waiting.is_empty() {
+        parts.push(format!("{} waiting", status.waiting.len()));
+    }
+    for mutex in &status.mutexes {
+        if let Some((holder, _)) = &mutex.holder {
+            let queue = match mutex.queue.len() {
+                0 => String::new(),
+                waiting => format!(", {waiting} behind it"),
+            };
+            parts.push(format!("{}: `{holder}`{queue}", mutex.name));
+        }
+    }
+    parts.join("; ")
 }

@@ -14,7 +14,6 @@
 mod backup;
 mod error;
 mod hook;
-mod index;
 mod land;
 mod message;
 mod select;
@@ -29,7 +28,7 @@ use crate::{FileChange, Oid, Ownership, Repo, RepoPath};
 
 pub use self::error::{CommitError, NotYours};
 pub use self::hook::{GitHooks, HookCall, HookEnd, HookRunner};
-pub use self::index::change_index;
+pub use self::land::change_index;
 pub use self::message::is_signed_by;
 pub use self::select::Selection;
 pub use self::sweep::{Swept, sweep};

@@ -3,8 +3,7 @@
 use mala_core::{AgentId, Owner};
 
 use super::error::{CommitError, NotYours};
-use super::index::change_index;
-use super::land::move_branch;
+use super::land::{change_index, move_branch};
 use super::select::refuse_unfinished;
 use super::stage::index_info;
 use crate::{Commit, FileChange, Holder, Oid, Ownership, Repo, RepoPath};
