@@ -8,7 +8,6 @@ mod context;
 mod error;
 mod json;
 mod later;
-mod leash;
 mod mcp;
 mod run;
 mod state_folders;

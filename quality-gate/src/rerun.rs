@@ -13,7 +13,7 @@ use mala_logs::chain::{ChainError, ChainReader, ChainWriter, Order, verify};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::runner::{Keeper, RunError, Task, Tee, run};
+use crate::runner::{RunError, Task, Tee, Tie, run};
 use crate::serial;
 use crate::verdict::{Check, Verdict};
 
@@ -119,7 +119,7 @@ pub struct Suite<'a> {
     pub carried: &'a [Carried],
     /// The process that runs it.
     pub owner: &'a Owner,
-    pub keeper: &'a dyn Keeper,
+    pub tie: Tie,
 }
 
 /// Runs every command in a snapshot of `commit`, unless that tree has passed them before.
@@ -139,7 +139,7 @@ pub fn rerun(repo: &Repo, commit: &Oid, suite: &Suite<'_>, tee: &mut Tee<'_>) ->
         let name = format!("rerun-{}-{:08x}-{number}.log", tree.short(), fastrand::u32(..));
         let (cwd, output) = (snapshot.root(), outputs.join(name));
         let argv: Vec<_> = command.split_whitespace().map(Into::into).collect();
-        let ended = run(&Task { argv: &argv, cwd, log: &output }, suite.keeper, tee)?;
+        let ended = run(&Task { argv: &argv, cwd, log: &output }, suite.tie, tee)?;
         results.push(CommandResult {
             command: command.clone(),
             exit_code: ended.exit_code,

@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mala-logs", &["mala-core"]),
     ("mala-agents", &["mala-core"]),
     ("mala-git", &["mala-core"]),
-    ("mala-gate", &["mala-config", "mala-core", "mala-git", "mala-logs", "mala-store"]),
+    ("mala-gate", &["mala-config", "mala-core", "mala-git", "mala-logs", "mala-sandbox", "mala-store"]),
     (
         "mala-session",
         &[

@@ -10,7 +10,7 @@ use clap::Args;
 use mala_config::Settings;
 use mala_core::{Actor, IssueId, Lock, LockName, Scope, Timestamp};
 use mala_gate::evidence::{Ended, Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, Recording};
-use mala_gate::runner::{self, RunError, Task, Tee};
+use mala_gate::runner::{self, RunError, Task, Tee, Tie};
 use mala_gate::{StoreOwnership, claim};
 use mala_git::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
 use mala_git::{Ownership, Repo};
@@ -28,7 +28,6 @@ use super::commit::supervisor_identity;
 use super::logs::evidence::SEE;
 use crate::context::{Caller, Context, open};
 use crate::error::{CliError, Code, REFUSED, USAGE};
-use crate::leash::Leashing;
 use crate::typed::duration;
 use crate::ui::YELLOW;
 
@@ -382,7 +381,7 @@ fn run(args: &TestArgs, context: &Context, party: &Party, run: Run<'_>) -> Resul
     let task = Task { argv: &args.command, cwd: run.place, log: &log };
     let (mut out, mut err) = (answer_stream(context), context.ui.err());
     let ended: Ended =
-        runner::run(&task, &Leashing, &mut Tee { out: &mut *out, err: &mut *err }).map_err(|error| {
+        runner::run(&task, Tie::Tree, &mut Tee { out: &mut *out, err: &mut *err }).map_err(|error| {
             match error {
                 RunError::Start { source, .. } => not_started(&args.command[0], &source),
                 RunError::Empty => CliError::usage(error),

@@ -88,14 +88,6 @@ impl Store {
         })
     }
 
-    /// Notes a sign of life of an agent that asks the store for nothing.
-    pub fn note_activity(&mut self, agent: &AgentId) -> Result<()> {
-        let is_old = |seen: Timestamp, now: Timestamp| now.since(seen) >= SEEN_EVERY;
-        let known =
-            self.read(|view| Ok(view.party_seen(agent)?.filter(|(_, seen)| is_old(*seen, view.now))))?;
-        if known.is_some() { self.write(|change| change.see(agent)) } else { Ok(()) }
-    }
-
     /// An agent says goodbye: its files and patterns are free, and so is its name. Returns what it held. Named locks stay
     /// with the command that runs under them. An agent that nobody knows has left already.
     pub fn leave(&mut self, agent: &AgentId) -> Result<Vec<Lock>> {

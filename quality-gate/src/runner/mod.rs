@@ -3,8 +3,8 @@
 //! Standard output and standard error go to the caller as they come, each to its own, and both into one file in the
 //! order of their arrival, which is hashed on the way: all of it, or the beginning and the end if it is very long. Memory
 //! does not grow with the output. Signals that ask mala to stop are passed on. If mala itself is killed, the command is
-//! killed with it: a [`Keeper`] sees to that or, where there is none, a small guard process, which does not reach what has
-//! left its process group.
+//! killed with it ([`Tie`]): a keeper of the sandbox sees to that or, where there is none, a small guard process, which does
+//! not reach what has left its process group.
 //!
 //! On a terminal the command shares mala's process group, so that it can read from it and Ctrl-C reaches it directly;
 //! without a keeper, the terminal is the guard there.
@@ -13,7 +13,7 @@ mod guard;
 mod signals;
 
 use std::ffi::OsString;
-use std::fmt::{Debug, Write as _};
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,6 +23,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use mala_core::Excerpt;
+use mala_sandbox::Leash;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -74,33 +75,16 @@ pub struct Tee<'a> {
     pub err: &'a mut dyn Write,
 }
 
-/// Ties commands to this process.
-pub trait Keeper: Debug {
-    /// Arranges that nothing which the command starts outlives a death of this process. Nothing where that is not possible.
-    fn tie(&self, command: &mut Command) -> io::Result<Option<Box<dyn Tie>>>;
-}
-
-/// A command that is tied for as long as this lives. What is spawned stands for it, and leads the command's process group if it
-/// has one of its own.
-pub trait Tie {
-    /// Sends the command a signal, unless it has got it already.
-    fn signal(&self, signal: Signal);
-    /// How the command ended, asked when what was spawned has. Nothing if nobody knows.
-    fn status(&self) -> Option<ExitStatus>;
-}
-
-/// Ties nothing: a command's own process group is all that ends with this process.
-#[derive(Debug, Clone, Copy)]
-pub struct Nobody;
-
-impl Keeper for Nobody {
-    fn tie(&self, _command: &mut Command) -> io::Result<Option<Box<dyn Tie>>> {
-        Ok(None)
-    }
+/// What ends with this process, however it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tie {
+    /// Whatever the command starts, where the kernel can see to that; else its process group.
+    Tree,
+    Group,
 }
 
 /// Runs the command to its end. Standard input is the caller's.
-pub fn run(task: &Task<'_>, keeper: &dyn Keeper, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
+pub fn run(task: &Task<'_>, tie: Tie, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
     let (program, args) = task.argv.split_first().ok_or(RunError::Empty)?;
     let log = File::create(task.log).map_err(|source| RunError::Log { path: task.log.to_owned(), source })?;
     let start = |source| RunError::Start { program: program.to_string_lossy().into_owned(), source };
@@ -108,11 +92,15 @@ pub fn run(task: &Task<'_>, keeper: &dyn Keeper, tee: &mut Tee<'_>) -> Result<En
     let mut command = Command::new(program);
     command.args(args).current_dir(task.cwd).stdout(Stdio::piped()).stderr(Stdio::piped());
     let is_on_terminal = io::stdin().is_terminal();
-    let hold = match keeper.tie(&mut command).map_err(start)? {
-        Some(tie) if is_on_terminal => Hold::Tied(tie),
-        Some(tie) => {
+    let leash = match tie {
+        Tie::Tree => mala_sandbox::tie(&mut command).map_err(start)?,
+        Tie::Group => None,
+    };
+    let hold = match leash {
+        Some(leash) if is_on_terminal => Hold::Tied(leash),
+        Some(leash) => {
             command.process_group(0);
-            Hold::TiedGroup(tie)
+            Hold::TiedGroup(leash)
         }
         None if is_on_terminal => Hold::Terminal,
         None => {
@@ -148,8 +136,8 @@ enum Hold {
     /// Both get what is typed there.
     Terminal,
     Guarded(Guard),
-    Tied(Box<dyn Tie>),
-    TiedGroup(Box<dyn Tie>),
+    Tied(Leash),
+    TiedGroup(Leash),
 }
 
 impl Hold {
@@ -157,14 +145,14 @@ impl Hold {
         match self {
             Self::Terminal => signals::send(child.id(), signal),
             Self::Guarded(guard) => guard.signal(signal),
-            Self::Tied(tie) => tie.signal(signal),
+            Self::Tied(leash) => leash.signal(signal as u8),
             Self::TiedGroup(_) => signals::send_to_group(child.id(), signal),
         }
     }
 
     fn status(&self) -> Option<ExitStatus> {
         match self {
-            Self::Tied(tie) | Self::TiedGroup(tie) => tie.status(),
+            Self::Tied(leash) | Self::TiedGroup(leash) => leash.status(),
             Self::Terminal | Self::Guarded(_) => None,
         }
     }

@@ -5,7 +5,7 @@ use std::io;
 
 use mala_core::CommandPattern;
 use mala_gate::rerun::{Rerun, Suite, rerun};
-use mala_gate::runner::{Nobody, Tee};
+use mala_gate::runner::{Tee, Tie};
 
 use crate::commit::owner;
 use crate::rules::{Desk, find};
@@ -13,7 +13,7 @@ use crate::world::World;
 
 fn again(w: &World, commands: &[&str]) -> Rerun {
     let commands: Vec<CommandPattern> = commands.iter().map(|text| text.parse().unwrap()).collect();
-    let suite = Suite { commands: &commands, carried: &[], owner: &owner(1), keeper: &Nobody };
+    let suite = Suite { commands: &commands, carried: &[], owner: &owner(1), tie: Tie::Group };
     let mut tee = Tee { out: &mut io::sink(), err: &mut io::sink() };
     rerun(&w.repo(), &w.head(), &suite, &mut tee).unwrap()
 }
@@ -63,7 +63,7 @@ fn a_changed_log_remembers_nothing() {
     let text = fs::read_to_string(&log).unwrap();
     fs::write(&log, text.replace("\"true\"", "\"test\"")).unwrap();
     let commands: Vec<CommandPattern> = vec!["test".parse().unwrap()];
-    let suite = Suite { commands: &commands, carried: &[], owner: &owner(1), keeper: &Nobody };
+    let suite = Suite { commands: &commands, carried: &[], owner: &owner(1), tie: Tie::Group };
     let mut tee = Tee { out: &mut io::sink(), err: &mut io::sink() };
     let result = rerun(&w.repo(), &w.head(), &suite, &mut tee);
     assert!(result.is_err() || !result.unwrap().has_passed(), "a forged pass does not count");

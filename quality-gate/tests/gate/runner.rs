@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use mala_gate::evidence::Ended;
-use mala_gate::runner::{Nobody, Task, Tee, run};
+use mala_gate::runner::{Task, Tee, Tie, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sha2::{Digest, Sha256};
@@ -21,7 +21,7 @@ fn run_script(w: &World, script: &str) -> (Ended, String, String, Vec<u8>) {
     let argv = ["sh", "-c", script].map(Into::into);
     let log = w.base().join("log");
     let task = Task { argv: &argv, cwd: &w.root, log: &log };
-    let ended = run(&task, &Nobody, &mut Tee { out: &mut out, err: &mut err }).unwrap();
+    let ended = run(&task, Tie::Group, &mut Tee { out: &mut out, err: &mut err }).unwrap();
     (ended, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap(), fs::read(&log).unwrap())
 }
 
@@ -43,7 +43,7 @@ fn output_that_cannot_be_saved_is_shown_and_the_file_is_named() {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let argv = ["sh", "-c", "echo 1"].map(Into::into);
     let task = Task { argv: &argv, cwd: &w.root, log: Path::new("/dev/full") };
-    let error = run(&task, &Nobody, &mut Tee { out: &mut out, err: &mut err }).unwrap_err();
+    let error = run(&task, Tie::Group, &mut Tee { out: &mut out, err: &mut err }).unwrap_err();
     assert_eq!(error.to_string(), "cannot save the output in `/dev/full`");
     assert_eq!(out, b"1\n");
 }
@@ -102,7 +102,7 @@ fn a_caller_that_stops_listening_does_not_stop_the_command() {
     let log = w.base().join("log");
     let ended = run(
         &Task { argv: &argv, cwd: &w.root, log: &log },
-        &Nobody,
+        Tie::Group,
         &mut Tee { out: &mut Deaf, err: &mut Deaf },
     )
     .unwrap();
@@ -115,9 +115,9 @@ fn a_program_that_is_not_there_is_named() {
     let log = w.base().join("log");
     let argv = ["no-such-program".into()];
     let mut tee = Tee { out: &mut io::sink(), err: &mut io::sink() };
-    let error = run(&Task { argv: &argv, cwd: &w.root, log: &log }, &Nobody, &mut tee).unwrap_err();
+    let error = run(&Task { argv: &argv, cwd: &w.root, log: &log }, Tie::Group, &mut tee).unwrap_err();
     assert_eq!(error.to_string(), "cannot start `no-such-program`");
-    let error = run(&Task { argv: &[], cwd: &w.root, log: &log }, &Nobody, &mut tee).unwrap_err();
+    let error = run(&Task { argv: &[], cwd: &w.root, log: &log }, Tie::Group, &mut tee).unwrap_err();
     assert_eq!(error.to_string(), "there is no command to run: write it behind `--`");
 }
 

@@ -12,7 +12,7 @@ use std::{env, process};
 use mala_core::{Actor, AgentId, Fence, Key, Owner, Scope, Timestamp};
 use mala_gate::commit;
 use mala_gate::rules::Foreign;
-use mala_gate::runner::{Nobody, Task, Tee, run};
+use mala_gate::runner::{Task, Tee, Tie, run};
 use mala_git::commit::{GitHooks, Request, Selection};
 use mala_git::snapshot::Snapshot;
 use mala_git::{Holder, Ownership, OwnershipError, Repo, RepoPath};
@@ -47,7 +47,7 @@ fn run_command(log: &Path, command: &[&str]) -> Result<(), Box<dyn Error>> {
     let argv: Vec<_> = command.iter().map(Into::into).collect();
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let task = Task { argv: &argv, cwd: Path::new("."), log };
-    let ended = run(&task, &Nobody, &mut Tee { out: &mut out, err: &mut err })?;
+    let ended = run(&task, Tie::Group, &mut Tee { out: &mut out, err: &mut err })?;
     process::exit(ended.exit_code.unwrap_or_else(|| 128 + ended.signal.unwrap_or(0)));
 }
 

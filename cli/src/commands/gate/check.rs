@@ -5,7 +5,7 @@ use clap::Args;
 use mala_config::Settings;
 use mala_core::file::MESSAGE;
 use mala_gate::rerun::{self, Suite};
-use mala_gate::runner::Tee;
+use mala_gate::runner::{Tee, Tie};
 use mala_gate::transcript::SessionTranscript;
 use mala_gate::verdict::{Status, Verdict};
 use mala_gate::{Gate, Question};
@@ -17,7 +17,6 @@ use mala_store::{Store, process};
 use super::Judged;
 use crate::context::{Context, open};
 use crate::error::{CliError, Code, REFUSED};
-use crate::leash::Leashing;
 use crate::ui::{DIM, GREEN, RED};
 
 /// Say whether a commit is accepted, and what is missing
@@ -116,7 +115,7 @@ fn rerun(context: &Context, repo: &Repo, settings: &Settings, verdict: Verdict) 
     let Some(commit) = verdict.commit.clone() else { return Ok(verdict) };
     let (commands, carried, owner) =
         (settings.required(), super::super::test::carried(settings), process::current());
-    let suite = Suite { commands: &commands, carried: &carried, owner: &owner, keeper: &Leashing };
+    let suite = Suite { commands: &commands, carried: &carried, owner: &owner, tie: Tie::Tree };
     // The answer has standard output for itself.
     let (mut out, mut err) = (context.ui.err(), context.ui.err());
     let rerun = rerun::rerun(repo, &commit, &suite, &mut Tee { out: &mut *out, err: &mut *err })

@@ -36,11 +36,6 @@ impl Store {
         self.read(|view| view.ready(after, limit))
     }
 
-    /// What keeps an issue from being ready.
-    pub fn blockers(&mut self, id: &IssueId) -> Result<Vec<IssueId>> {
-        self.read(|view| view.blockers_of(id))
-    }
-
     /// Everything said about an issue, oldest first.
     pub fn notes(&mut self, id: &IssueId) -> Result<Vec<IssueNote>> {
         self.read(|view| view.notes_of(id))

@@ -95,5 +95,4 @@ fn nothing_to_hear_needs_no_turn() {
     let mut store = table.another_store().with_patience(Duration::from_millis(1));
     assert!(store.take_notices(&agent("ann")).unwrap().is_empty());
     assert!(store.escalate_due().unwrap().is_empty());
-    store.note_activity(&agent("ann")).unwrap();
 }
