@@ -1,5 +1,6 @@
 # An agent of the demo. A real one is a model behind claude or codex; this one follows a script, and everything it does
-# is real: it gets its prompt on stdin, writes files, runs tests, commits, and is judged like anybody else.
+# is real: it gets its prompt on stdin, writes files, runs tests, commits, and is judged like anybody else. What its own tests
+# say is for its own benefit: mala runs them again, on what was committed.
 
 prompt=$(cat)
 issue=$(printf '%s\n' "$prompt" | sed -n '1s/^You work on the issue \([^ ]*\) .*/\1/p')
@@ -13,28 +14,29 @@ demo-1)
     echo "I write the greeting, and take my time"
     echo 'greet() { echo "hello, $1"; }' > src/greet.sh
     sleep 2
-    mala test -- sh test.sh && mala commit -m "demo-1: greet by name"
+    mala test; mala commit -m "demo-1: greet by name"
     ;;
 demo-2)
     echo "I build on what demo-1 has made"
     echo 'greet_all() { for name in "$@"; do greet "$name"; done; }' >> src/greet.sh
-    mala test -- sh test.sh && mala commit -m "demo-2: greet several"
+    mala test; mala commit -m "demo-2: greet several"
     ;;
 demo-3)
     echo "I tidy up a neighbour's file on the way"
     sleep 0.5
     if sed -i 's/hello/HELLO/' src/greet.sh; then echo "it let me"; else echo "I was not allowed to, so I do my own work"; fi
     echo 'add() { echo $(($1 + $2)); }' > src/add.sh
-    mala test -- sh test.sh && mala commit -m "demo-3: add"
+    mala test; mala commit -m "demo-3: add"
     ;;
 demo-4)
     if was_sent_back; then
-        echo "I am told what is missing, and do it"
-        mala test -- sh test.sh
-    else
+        echo "I am told what fails, and mend it"
         echo 'subtract() { echo $(($1 - $2)); }' > src/subtract.sh
+        mala test; mala commit -m "demo-4: subtract the right way round"
+    else
+        echo 'subtract() { echo $(($2 - $1)); }' > src/subtract.sh
         mala commit -m "demo-4: subtract"
-        echo "Done! All tests pass." # It never ran them.
+        echo "Done! All tests pass." # It never ran them. mala does.
     fi
     ;;
 demo-5)
@@ -47,6 +49,6 @@ demo-5)
     echo "The note of the first attempt says where its work is"
     sh -c "$way_back"
     printf '%s\n' 'divide() { [ "$2" -ne 0 ] && echo $(($1 / $2)); }' > src/divide.sh
-    mala test -- sh test.sh && mala commit -m "demo-5: divide"
+    mala test; mala commit -m "demo-5: divide"
     ;;
 esac

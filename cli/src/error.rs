@@ -264,6 +264,7 @@ impl From<JudgeError> for CliError {
             JudgeError::Gate(error) => error.into(),
             JudgeError::Git(error) | JudgeError::Evidence(EvidenceError::Git(error)) => error.into(),
             JudgeError::Range(error) => Self::failed(error),
+            JudgeError::Prove(_) => Self::failed(error),
             JudgeError::Store(error) => error.into(),
             JudgeError::Ownership(error) | JudgeError::Evidence(EvidenceError::Ownership(error)) => {
                 error.into()

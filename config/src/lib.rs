@@ -34,10 +34,10 @@ pub use key::Key;
 pub use load::{Entry, Loaded, Override, Sources};
 pub use new_file::render_new_file;
 pub use place::{Origin, Place};
-pub use preset::Preset;
+pub use preset::{Preset, Setup, SetupCommand};
 pub use settings::{
-    AskSettings, EnforcementSettings, GateSettings, HealthSettings, IsolatedSettings, IssueSettings,
-    LockSettings, LogSettings, ProjectSettings, RunSettings, Settings, Source, StatusSettings, TestSettings,
+    AskSettings, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, IssueSettings, LockSettings,
+    LogSettings, ProjectSettings, QueueSettings, RunSettings, Settings, Source, StatusSettings, TestSettings,
     TranscriptSettings, Unlocked, ValidateSettings,
 };
 pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};

@@ -30,8 +30,10 @@ struct Lists {
     guarded: &'static [&'static str],
     /// Commands that a commit must have passed.
     required: &'static [&'static str],
-    /// Folders that tests need and git ignores.
-    shared: &'static [&'static str],
+    /// Directories of build results and installed dependencies, which git ignores.
+    build: &'static [&'static str],
+    /// Lock files, and what installs what they name.
+    setup: &'static [(&'static str, &'static str)],
 }
 
 impl Preset {
@@ -49,7 +51,7 @@ impl Preset {
 
     fn lists(self) -> Lists {
         match self {
-            Self::None => Lists { guarded: &[], required: &[], shared: &[] },
+            Self::None => Lists { guarded: &[], required: &[], build: &[], setup: &[] },
             Self::PythonUv => Lists {
                 guarded: &[
                     "pytest",
@@ -67,12 +69,14 @@ impl Preset {
                     "nox",
                 ],
                 required: &["pytest", "ruff check"],
-                shared: &[".venv"],
+                build: &[".venv"],
+                setup: &[("uv.lock", "uv sync --frozen")],
             },
             Self::Rust => Lists {
                 guarded: &["cargo test", "cargo nextest", "cargo clippy", "cargo bench", "cargo fmt"],
                 required: &["cargo test", "cargo clippy"],
-                shared: &["target"],
+                build: &["target"],
+                setup: &[],
             },
             Self::Node => Lists {
                 guarded: &[
@@ -94,12 +98,18 @@ impl Preset {
                     "tsc",
                 ],
                 required: &["npm test"],
-                shared: &["node_modules"],
+                build: &["node_modules"],
+                setup: &[
+                    ("package-lock.json", "npm ci"),
+                    ("pnpm-lock.yaml", "pnpm install --frozen-lockfile"),
+                    ("yarn.lock", "yarn install --frozen-lockfile"),
+                ],
             },
             Self::Go => Lists {
                 guarded: &["go test", "go vet", "go generate", "golangci-lint run"],
                 required: &["go test", "go vet"],
-                shared: &[],
+                build: &[],
+                setup: &[],
             },
         }
     }
@@ -131,11 +141,43 @@ impl Settings {
         }
     }
 
-    /// Folders that isolated tests share with the checkout.
-    pub fn shared_folders(&self) -> Vec<String> {
-        let of_preset = self.project.preset.lists().shared.iter().map(|folder| (*folder).to_owned());
-        of_preset.chain(self.isolated.share.iter().cloned()).collect()
+    /// Directories that a slot keeps from one tree to the next, as patterns of a `.gitignore`.
+    pub fn build_directories(&self) -> Vec<String> {
+        let of_preset = self.project.preset.lists().build.iter().map(|name| (*name).to_owned());
+        of_preset.chain(self.queue.build.iter().map(|path| format!("/{path}"))).collect()
     }
+
+    /// Lock files at the top of the checkout, and the command that installs what each names. With commands of the project's
+    /// own, these run whichever lock file of the preset has changed.
+    pub fn setup(&self) -> Setup {
+        let of_preset = self.project.preset.lists().setup;
+        let lock_files = of_preset.iter().map(|(file, _)| (*file).to_owned()).collect();
+        if self.queue.setup.is_empty() {
+            let commands = of_preset.iter().map(|(file, command)| {
+                let command = command.parse().expect("a test reads every preset");
+                SetupCommand { needs: Some((*file).to_owned()), command }
+            });
+            return Setup { lock_files, commands: commands.collect() };
+        }
+        let commands = self.queue.setup.iter().cloned().map(|command| SetupCommand { needs: None, command });
+        Setup { lock_files, commands: commands.collect() }
+    }
+}
+
+/// How a slot is prepared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup {
+    /// A change of any of them asks for it again.
+    pub lock_files: Vec<String>,
+    pub commands: Vec<SetupCommand>,
+}
+
+/// One command that prepares a slot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetupCommand {
+    /// A file without which there is nothing to do.
+    pub needs: Option<String>,
+    pub command: CommandPattern,
 }
 
 #[cfg(test)]
@@ -152,6 +194,7 @@ mod tests {
             let is_guarded = |command: &CommandPattern| guarded.iter().any(|(_, other)| other == command);
             assert!(required.iter().all(is_guarded), "what is required is watched");
             assert_eq!(required.is_empty(), *preset == Preset::None);
+            settings.setup();
         }
         assert_eq!(Preset::named("cobol"), None);
     }

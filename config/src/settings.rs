@@ -26,8 +26,8 @@ pub struct Settings {
     pub validate: ValidateSettings,
     /// `[gate]`
     pub gate: GateSettings,
-    /// `[isolated]`
-    pub isolated: IsolatedSettings,
+    /// `[queue]`
+    pub queue: QueueSettings,
     /// `[transcripts]`
     pub transcripts: TranscriptSettings,
     /// `[asks]`
@@ -72,6 +72,10 @@ pub struct TestSettings {
 pub struct ValidateSettings {
     /// Empty means those of the preset; see [`Settings::required`].
     pub commands: Vec<CommandPattern>,
+    /// Where they run, relative to the top of the checkout.
+    pub directory: String,
+    /// What a run counts as that executed no test.
+    pub empty: EmptyRun,
     /// Others' changes during a run make it worthless, instead of merely being named.
     pub strict: bool,
     /// Nothing of the agent may be left uncommitted.
@@ -91,12 +95,17 @@ pub struct GateSettings {
     pub stop_attempts: u64,
 }
 
-/// `[isolated]`: what isolated tests see besides tracked files.
+/// `[queue]`: checkouts of mala's own that commands run in.
 #[derive(Debug, Clone, PartialEq)]
-pub struct IsolatedSettings {
-    /// Besides those of the preset; see [`Settings::shared_folders`].
-    pub share: Vec<String>,
-    pub copy: Vec<String>,
+pub struct QueueSettings {
+    pub slots: u64,
+    pub timeout: Duration,
+    /// Empty means those of the preset; see [`Settings::setup`].
+    pub setup: Vec<CommandPattern>,
+    /// Besides those of the preset; see [`Settings::build_directories`].
+    pub build: Vec<String>,
+    /// Empty means the user's cache directory.
+    pub directory: String,
 }
 
 /// `[transcripts]`: what clients wrote themselves.
@@ -163,6 +172,13 @@ pub enum Unlocked {
     Deny,
 }
 
+/// What a run counts as that executed no test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmptyRun {
+    Fail,
+    Pass,
+}
+
 /// Where issues come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
@@ -185,6 +201,10 @@ pub(crate) trait Word: Copy + PartialEq + 'static {
 
 impl Word for Unlocked {
     const WORDS: &[(&str, Self)] = &[("acquire", Self::Acquire), ("deny", Self::Deny)];
+}
+
+impl Word for EmptyRun {
+    const WORDS: &[(&str, Self)] = &[("fail", Self::Fail), ("pass", Self::Pass)];
 }
 
 impl Word for Source {
@@ -226,9 +246,22 @@ impl Settings {
         lock: LockSettings { ttl: Duration::ZERO, max_ttl: Duration::ZERO, max_wait: Duration::ZERO },
         enforcement: EnforcementSettings { unlocked: Unlocked::Deny, require_kernel: true },
         test: TestSettings { commands: Vec::new(), wait: Duration::ZERO },
-        validate: ValidateSettings { commands: Vec::new(), strict: true, clean: true, docs: Vec::new() },
+        validate: ValidateSettings {
+            commands: Vec::new(),
+            directory: String::new(),
+            empty: EmptyRun::Pass,
+            strict: true,
+            clean: true,
+            docs: Vec::new(),
+        },
         gate: GateSettings { issue_pattern: String::new(), people: true, stop_attempts: 0 },
-        isolated: IsolatedSettings { share: Vec::new(), copy: Vec::new() },
+        queue: QueueSettings {
+            slots: 0,
+            timeout: Duration::ZERO,
+            setup: Vec::new(),
+            build: Vec::new(),
+            directory: String::new(),
+        },
         transcripts: TranscriptSettings { evidence: true },
         asks: AskSettings { due: Duration::ZERO, urgent: Duration::ZERO, idle: Duration::ZERO },
         run: RunSettings {

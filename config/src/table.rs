@@ -10,7 +10,7 @@ use mala_core::CommandPattern;
 
 use crate::duration::format_duration;
 use crate::preset::Preset;
-use crate::settings::{Settings, Source, Unlocked, Word};
+use crate::settings::{EmptyRun, Settings, Source, Unlocked, Word};
 use crate::value::{Given, MONEY, ValueError};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,14 +32,19 @@ pub(crate) static SETTINGS: &[Setting] = &[
     commands("test", "commands", |s| &mut s.test.commands),
     duration("test", "wait", SECOND..=days(1), |s| &mut s.test.wait),
     commands("validate", "commands", |s| &mut s.validate.commands),
+    text("validate", "directory", None, |s| &mut s.validate.directory),
+    choice::<EmptyRun>("validate", "empty"),
     switch("validate", "strict", |s| &mut s.validate.strict),
     switch("validate", "clean", |s| &mut s.validate.clean),
     patterns("validate", "docs", |s| &mut s.validate.docs),
     text("gate", "issue_pattern", Some("<id>"), |s| &mut s.gate.issue_pattern),
     switch("gate", "people", |s| &mut s.gate.people),
     count("gate", "stop_attempts", 0..=u64::MAX, |s| &mut s.gate.stop_attempts),
-    folders("isolated", "share", |s| &mut s.isolated.share),
-    folders("isolated", "copy", |s| &mut s.isolated.copy),
+    count("queue", "slots", 1..=u64::MAX, |s| &mut s.queue.slots),
+    duration("queue", "timeout", SECOND..=days(7), |s| &mut s.queue.timeout),
+    commands("queue", "setup", |s| &mut s.queue.setup),
+    folders("queue", "build", |s| &mut s.queue.build),
+    text("queue", "directory", None, |s| &mut s.queue.directory),
     switch("transcripts", "evidence", |s| &mut s.transcripts.evidence),
     duration("asks", "due", SECOND..=days(1), |s| &mut s.asks.due),
     duration("asks", "urgent", SECOND..=days(1), |s| &mut s.asks.urgent),
@@ -72,6 +77,12 @@ trait Chosen: Word {
 impl Chosen for Preset {
     fn of(settings: &mut Settings) -> &mut Self {
         &mut settings.project.preset
+    }
+}
+
+impl Chosen for EmptyRun {
+    fn of(settings: &mut Settings) -> &mut Self {
+        &mut settings.validate.empty
     }
 }
 
@@ -400,14 +411,19 @@ mod tests {
         test.commands: a list of commands such as ["cargo test"]
         test.wait: a duration from 1s to 1d
         validate.commands: a list of commands such as ["cargo test"]
+        validate.directory: a text
+        validate.empty: "fail" or "pass"
         validate.strict: true or false
         validate.clean: true or false
         validate.docs: a list of patterns such as ["docs/**"]
         gate.issue_pattern: text with `<id>` in it
         gate.people: true or false
         gate.stop_attempts: a whole number, 0 or more
-        isolated.share: a list of folders in the repository such as ["target"]
-        isolated.copy: a list of folders in the repository such as ["target"]
+        queue.slots: a whole number, 1 or more
+        queue.timeout: a duration from 1s to 7d
+        queue.setup: a list of commands such as ["cargo test"]
+        queue.build: a list of folders in the repository such as ["target"]
+        queue.directory: a text
         transcripts.evidence: true or false
         asks.due: a duration from 1s to 1d
         asks.urgent: a duration from 1s to 1d

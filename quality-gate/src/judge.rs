@@ -3,6 +3,9 @@
 //!
 //! [`crate::check`] holds the rules; this module finds what they need: the claim, the commit, who owned what, the records.
 
+use std::collections::HashSet;
+use std::error::Error;
+
 use mala_config::Settings;
 use mala_core::shell::word;
 use mala_core::{AgentId, Attempt, CheckName, CheckSubject, IssueId, Timestamp};
@@ -42,6 +45,8 @@ pub enum JudgeError {
     Ownership(#[from] OwnershipError),
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
+    #[error("the required commands could not be run")]
+    Prove(#[source] Box<dyn Error + Send + Sync>),
 }
 
 /// The agent and the issue that a command is about.
@@ -60,6 +65,9 @@ pub struct Question {
     /// The transcript to believe, if any is; else the one that the agent's session told of.
     pub transcript: Option<SessionTranscript>,
 }
+
+/// Runs the required commands on a commit, one check for each.
+pub type Prove<'a> = &'a mut dyn FnMut(&Oid) -> Result<Vec<Check>, Box<dyn Error + Send + Sync>>;
 
 /// The gate of a repository: its rules, and whether clients' own transcripts count.
 #[derive(Debug, Clone)]
@@ -109,17 +117,18 @@ impl Gate {
         }
     }
 
-    /// Judges all that an attempt has committed: every commit must be properly made, and together they must leave what was
-    /// proven. The verdict is recorded.
+    /// Judges all that an attempt has committed: every commit must be properly made, and what they leave together must pass all
+    /// required commands, which `prove` runs. The verdict is recorded.
     pub fn attempt_verdict(
         &self,
         repo: &Repo,
         mut store: Store,
-        attempt: &Attempt,
-        final_message: Option<&str>,
+        (attempt, final_message): (&Attempt, Option<&str>),
+        prove: Prove<'_>,
     ) -> Result<AttemptVerdict, JudgeError> {
         let Attempt { issue, agent, run, started_at, head, .. } = attempt;
-        let commits = attempt_commits(repo, attempt, &self.rules.issue)?;
+        let seen = seen_commits(repo, &mut store, attempt)?;
+        let commits = range::commits(repo, head.as_ref(), agent, (&self.rules.issue, issue), &seen)?;
         let subject = |commit: Option<&Oid>| Subject {
             commit: commit.cloned(),
             issue: Some(issue.clone()),
@@ -132,7 +141,7 @@ impl Gate {
         let ownership = StoreOwnership::new(store);
         let check =
             |commit: Option<&Oid>| self.check(repo, &ownership, &subject(commit), transcript.as_ref());
-        let verdict = match commits.as_slice() {
+        let mut verdict = match commits.as_slice() {
             [] => check(None)?,
             [only] => check(Some(only))?,
             [.., last] => {
@@ -142,12 +151,18 @@ impl Gate {
                         check(Some(commit))?.checks.into_iter().filter(|check| !is_about_content(check)),
                     );
                 }
-                let text = format!("{issue}: what {agent} leaves\n");
-                let together = range::squash(repo, head.as_ref(), &commits, &text)?;
+                let together = together(repo, attempt, &commits)?;
                 checks.extend(check(Some(&together))?.checks.into_iter().filter(is_about_content));
                 Verdict::of(Some(issue.clone()), Some(last.clone()), checks)
             }
         };
+        let is_proof_needed = verdict
+            .checks
+            .iter()
+            .any(|check| check.name == CheckName::Command && check.status != Status::Skipped);
+        if is_proof_needed {
+            verdict = proven(repo, attempt, &commits, verdict, prove)?;
+        }
         let party = Party {
             agent: agent.clone(),
             owner: process::current(),
@@ -193,13 +208,55 @@ impl Gate {
     }
 }
 
+/// What the commits of an attempt come to, as one commit on what it began with.
+fn together(repo: &Repo, attempt: &Attempt, commits: &[Oid]) -> Result<Oid, JudgeError> {
+    let text = format!("{}: what {} leaves\n", attempt.issue, attempt.agent);
+    Ok(range::squash(repo, attempt.head.as_ref(), commits, &text)?)
+}
+
+/// The verdict with the commands run by mala, if everything else is well. What they are run on is the attempt's own work:
+/// what others have committed beside it is for them to answer.
+fn proven(
+    repo: &Repo,
+    attempt: &Attempt,
+    commits: &[Oid],
+    verdict: Verdict,
+    prove: Prove<'_>,
+) -> Result<Verdict, JudgeError> {
+    let is_well = verdict.failures().all(|check| check.name.is_about_runs());
+    if !is_well {
+        let waits = "the required commands run when nothing else is missing";
+        return Ok(verdict.with_commands(vec![Check::skipped(CheckName::Command, waits)]));
+    }
+    let work = match commits {
+        [only] if repo.commit(only)?.parents.first() == attempt.head.as_ref() => only.clone(),
+        all => together(repo, attempt, all)?,
+    };
+    Ok(verdict.with_commands(prove(&work).map_err(JudgeError::Prove)?))
+}
+
 /// The commits of an attempt since its claim, oldest first.
 pub fn attempt_commits(
     repo: &Repo,
     attempt: &Attempt,
     pattern: &IssuePattern,
 ) -> Result<Vec<Oid>, SalvageError> {
-    range::commits(repo, attempt.head.as_ref(), &attempt.agent, pattern, &attempt.issue)
+    let (base, named) = (attempt.head.as_ref(), (pattern, &attempt.issue));
+    range::commits(repo, base, &attempt.agent, named, &HashSet::new())
+}
+
+/// Commits that the agent was seen to put on the branch, by whatever means: all that a move of the branch brought.
+fn seen_commits(repo: &Repo, store: &mut Store, attempt: &Attempt) -> Result<HashSet<Oid>, JudgeError> {
+    let mut seen = HashSet::new();
+    for fact in store.facts(&attempt.agent, &[EventKind::CommitMade], Some(attempt.started_at))? {
+        let id = |name: &str| fact.detail[name].as_str().and_then(Oid::parse);
+        match (id("parent"), id("commit")) {
+            (Some(parent), Some(commit)) => seen.extend(repo.commits_between(&parent, commit.as_str())?),
+            (None, commit) => seen.extend(commit),
+            (Some(_), None) => {}
+        }
+    }
+    Ok(seen)
 }
 
 fn is_about_content(check: &Check) -> bool {

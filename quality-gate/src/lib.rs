@@ -11,7 +11,6 @@ pub mod evidence;
 pub mod hooks;
 pub mod judge;
 mod range;
-pub mod rerun;
 pub mod rules;
 pub mod runner;
 mod store_ownership;

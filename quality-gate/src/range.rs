@@ -3,7 +3,7 @@
 //! Other agents commit in between, and an attempt may need several commits until the gate is content. What counts in the
 //! end is the content it leaves: [`squash`] makes one commit of it that is on no branch, for the gate's eyes only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use mala_core::{AgentId, IssueId};
 use mala_git::salvage::{PrivateIndex, SalvageError, oid};
@@ -15,13 +15,13 @@ use crate::rules::IssuePattern;
 const TRAILER: &str = "Mala-Agent: ";
 
 /// The commits of `agent` for `issue` since `base`, oldest first. What carries an agent's name is that agent's; what
-/// carries none belongs to whom its issue was given.
+/// carries none belongs to whom its issue was given. Those that mala has `seen` it make are its own whatever they say.
 pub(crate) fn commits(
     repo: &Repo,
     base: Option<&Oid>,
     agent: &AgentId,
-    pattern: &IssuePattern,
-    issue: &IssueId,
+    (pattern, issue): (&IssuePattern, &IssueId),
+    seen: &HashSet<Oid>,
 ) -> Result<Vec<Oid>, SalvageError> {
     // Where there was a commit, there still is one: no need to ask.
     let range = match base {
@@ -44,8 +44,9 @@ pub(crate) fn commits(
     for entry in output.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
         let text = String::from_utf8_lossy(entry);
         let (id, message) = text.split_once('\n').unwrap_or((&text, ""));
-        if is_own(message, agent, pattern, issue) {
-            own.push(oid(id.to_owned())?);
+        let id = oid(id.to_owned())?;
+        if seen.contains(&id) || is_own(message, agent, pattern, issue) {
+            own.push(id);
         }
     }
     Ok(own)
@@ -145,7 +146,8 @@ mod tests {
         let third = commit(root, "a", Some("tested\n"), "more\n\nMala-Agent: ann");
         let repo = Repo::new(Scope::discover(root).unwrap());
         let (ann, issue) = (AgentId::new("ann").unwrap(), IssueId::new("1").unwrap());
-        let own = commits(&repo, Some(&base), &ann, &IssuePattern::default(), &issue).unwrap();
+        let own =
+            commits(&repo, Some(&base), &ann, (&IssuePattern::default(), &issue), &HashSet::new()).unwrap();
         assert_eq!(own, [first, second, third]);
         let squashed = squash(&repo, Some(&base), &own, "together\n").unwrap();
         assert_eq!(git(root, &["ls-tree", "--name-only", squashed.as_str()]), "a\nold");

@@ -49,6 +49,17 @@ impl Verdict {
         Self { verdict, issue, commit, checks }
     }
 
+    /// The verdict with the commands judged by these checks instead of by evidence.
+    #[must_use]
+    pub fn with_commands(mut self, commands: Vec<Check>) -> Self {
+        let is_about_runs = |check: &Check| check.name.is_about_runs();
+        let at = self.checks.iter().position(is_about_runs).unwrap_or(self.checks.len());
+        self.checks.retain(|check| !is_about_runs(check));
+        let at = at.min(self.checks.len());
+        self.checks.splice(at..at, commands);
+        Self::of(self.issue, self.commit, self.checks)
+    }
+
     pub fn is_pass(&self) -> bool {
         self.verdict == Answer::Pass
     }
@@ -60,11 +71,11 @@ impl Verdict {
 }
 
 impl Check {
-    pub(crate) fn pass(name: CheckName, detail: impl Into<String>) -> Self {
+    pub fn pass(name: CheckName, detail: impl Into<String>) -> Self {
         Self { name, status: Status::Pass, detail: detail.into(), evidence: Vec::new() }
     }
 
-    pub(crate) fn fail(name: CheckName, detail: impl Into<String>) -> Self {
+    pub fn fail(name: CheckName, detail: impl Into<String>) -> Self {
         Self { name, status: Status::Fail, detail: detail.into(), evidence: Vec::new() }
     }
 

@@ -163,31 +163,6 @@ fn a_killed_test_command_frees_its_turn_and_its_end_is_passed_on() {
 }
 
 #[test]
-fn a_snapshot_that_is_not_used_saves_nobody_from_waiting() {
-    let world = world();
-    let gate = world.base().join("gate");
-    let mut first = command(&world, "first", "tester first");
-    let first = first.env("GATE", &gate).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    eventually("the first one runs", || fs::read_to_string(world.base().join("log")).is_ok());
-    let snapshot = ".git/mala-work/snapshot";
-    let second = start(
-        &world,
-        "second",
-        &format!(
-            "mkdir -p .git/mala-work; git worktree add -q --no-checkout --detach {snapshot} HEAD; \
-             (cd {snapshot}; {MALA} test --snapshot . -- tester inside); {MALA} test --snapshot {snapshot} -- tester second"
-        ),
-    );
-    eventually("the second waits", || waiting(&world) == 1);
-    assert_eq!(intervals(&world).iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), ["inside"]);
-    fs::write(&gate, "").unwrap();
-    assert_eq!(end(first).code, 0);
-    let second = end(second);
-    assert_eq!(second.code, 0, "{second:?}");
-    assert_disjoint(&intervals(&world)[1..]);
-}
-
-#[test]
 fn a_test_command_inside_a_test_command_does_not_wait_for_itself() {
     let world = world();
     let script =
@@ -307,24 +282,18 @@ fn a_killed_mala_takes_all_that_its_test_started_with_it() {
         format!("setsid sh -c 'echo $$ > {path}.new; mv {path}.new {path}; exec sleep 600'")
     });
     world.write("check.sh", &format!("{own_session} & ({orphan} &) & wait\n"));
-    world.write("mala.toml", "[validate]\ncommands = [\"sh check.sh\"]\n");
-    world.git(&["add", "."]);
-    world.git(&["commit", "-q", "-m", "a test that leaves something running"]);
-    for command in ["test --agent ann -- sh check.sh", "gate check --commit HEAD --rerun"] {
-        let mut test = mala(&world, command.split(' '))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        eventually("they run", || pids.iter().all(|path| path.exists()));
-        test.kill().unwrap();
-        test.wait().unwrap();
-        let is_gone = |pid: &String| !Path::new("/proc").join(pid.trim()).exists();
-        let left = pids.each_ref().map(|path| fs::read_to_string(path).unwrap());
-        eventually("nothing is left", || left.iter().all(is_gone));
-        pids.iter().for_each(|path| fs::remove_file(path).unwrap());
-    }
+    let mut test = mala(&world, ["test", "--agent", "ann", "--", "sh", "check.sh"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("they run", || pids.iter().all(|path| path.exists()));
+    test.kill().unwrap();
+    test.wait().unwrap();
+    let is_gone = |pid: &String| !Path::new("/proc").join(pid.trim()).exists();
+    let left = pids.each_ref().map(|path| fs::read_to_string(path).unwrap());
+    eventually("nothing is left", || left.iter().all(is_gone));
 }
 
 #[test]

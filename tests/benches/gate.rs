@@ -13,11 +13,11 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use mala_core::{AgentId, Fence, Key, LockName, Mode, Scope, Target, Timestamp, Want};
+use mala_core::{AgentId, LockName, Mode, Scope, Target, Timestamp, Want};
 use mala_gate::evidence::Strength;
 use mala_gate::{Evidence, EvidenceLog};
-use mala_git::snapshot::Snapshot;
-use mala_git::{Content, Holder, Oid, Ownership, OwnershipError, Repo, RepoPath};
+use mala_git::slot::Slot;
+use mala_git::{Content, Oid, Repo, RepoPath};
 use mala_store::{Outcome, Party, Request, Store, Wait, process};
 
 const MALA: &str = env!("CARGO_BIN_EXE_mala-under-test");
@@ -159,6 +159,7 @@ fn noise(root: &Path) -> Evidence {
         output_log: None,
         head: None,
         files: (0..200).map(file).collect::<BTreeMap<_, _>>(),
+        modes: None,
         after: BTreeMap::new(),
         foreign: Vec::new(),
         holders: BTreeMap::new(),
@@ -244,20 +245,6 @@ fn handover() {
     );
 }
 
-/// `a` owns everything.
-#[derive(Debug)]
-struct All;
-
-impl Ownership for All {
-    fn owned(&self, _: &AgentId, _: &Key, _: Option<Timestamp>) -> Result<Option<Fence>, OwnershipError> {
-        Ok(Some(Fence(1)))
-    }
-
-    fn holder(&self, _: &Key, _: Option<&AgentId>) -> Result<Option<Holder>, OwnershipError> {
-        Ok(None)
-    }
-}
-
 /// What takes longer the more files there are.
 fn large() {
     let world = World::new();
@@ -272,35 +259,36 @@ fn large() {
         world.must(&["commit", "--agent", "a", "-m", "change", "d0/f0.txt"])
     });
     plain_row("`mala commit` of one file among 20,000, cold", &millis(median(commits.collect())));
-    plain_row("snapshot of 20,000 files, of which git has each as a file", &seconds(snapshot(&world)));
+    slots(&world);
+}
+
+/// A new slot, and one that is moved to a commit with one other file.
+fn slots(world: &World) {
     // As after a clone.
     world.git(&["repack", "-adq"]);
-    let took = snapshot(&world);
-    let (probe, copy) = (world.root.join("d0/f0.txt"), world.dir.path().join("probe"));
-    let target = if can_clone(&probe, &copy) { Duration::from_secs(1) } else { Duration::from_secs(5) };
-    let target_text = format!("{} s here", target.as_secs());
-    row("snapshot of 20,000 files out of a pack", &seconds(took), &target_text, took < target);
+    let repo = Repo::new(world.scope());
+    let [last, before] = ["HEAD", "HEAD~1"].map(|name| repo.resolve(name).unwrap().unwrap());
+    let place = |dir: &Path, commit: &Oid| {
+        let start = Instant::now();
+        Slot::place(&repo, dir, commit, &[]).unwrap();
+        start.elapsed()
+    };
+    // All are kept to the end: ext4 does not use the places of deleted files again for a while, and searches for others.
+    let dirs: Vec<_> = (0..5).map(|number| world.dir.path().join(format!("slot-{number}"))).collect();
+    let new = median(dirs.iter().map(|dir| place(dir, &last)).collect());
+    row(
+        "new slot with 20,000 files out of a pack, compared byte for byte",
+        &seconds(new),
+        "5 s",
+        new.as_secs() < 5,
+    );
+    let moves = (0..10).map(|number| place(&dirs[0], if number % 2 == 0 { &before } else { &last }));
+    let moved = median(moves.collect());
+    let ratio = moved.as_secs_f64() / new.as_secs_f64();
+    let text = format!("{ratio:.2} ({} against {})", millis(moved), millis(new));
+    row("a slot moved to a commit with one other file, to a new one", &text, "0.33", ratio < 0.33);
 }
 
 fn seconds(time: Duration) -> String {
     format!("{:.2} s", time.as_secs_f64())
-}
-
-fn snapshot(world: &World) -> Duration {
-    let repo = Repo::new(world.scope());
-    let agent = AgentId::new("a").unwrap();
-    // All are kept to the end: ext4 does not use the places of deleted files again for a while, and searches for others.
-    let mut made = Vec::new();
-    let times = (0..5).map(|_| {
-        let start = Instant::now();
-        made.push(Snapshot::of_agent(&repo, &All, &agent, &process::current(), &[]).unwrap());
-        start.elapsed()
-    });
-    median(times.collect())
-}
-
-/// True if files can share their content on this file system.
-fn can_clone(from: &Path, to: &Path) -> bool {
-    let clone = Command::new("cp").arg("--reflink=always").arg(from).arg(to).stderr(Stdio::null()).status();
-    clone.is_ok_and(|status| status.success())
 }

@@ -6,7 +6,8 @@ use clap::Args;
 use mala_core::Scope;
 use mala_core::issue::Run;
 use mala_gate::evidence::{EvidenceError, retention};
-use mala_git::{Repo, commit, snapshot};
+use mala_git::{Repo, commit};
+use mala_landing::{orphaned_slots, remove_slots};
 use mala_logs::chain::ChainError;
 use mala_session::{git_guard, jail, supervisor_socket};
 use mala_store::Extent;
@@ -61,6 +62,10 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
         foreign.iter().try_for_each(|run| store.end_run(&run.id, &json!({ "by": "mala clean --force" })))?;
     }
     let remains = remains(&scope)?;
+    let orphaned = orphaned_slots(&scope, &settings);
+    if !args.dry_run {
+        orphaned.iter().try_for_each(|slots| remove_slots(slots)).map_err(CliError::failed)?;
+    }
     let git_locks = if args.dry_run { git_guard::lock_files::left(&scope) } else { bury(&scope)? };
     let (ended, kept) = if args.force { (foreign, Vec::new()) } else { (Vec::new(), foreign) };
     let mut all = leftovers_json(&leftovers);
@@ -70,6 +75,9 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
             .iter()
             .map(|path| json!({ "kind": "files", "path": path.to_string_lossy(), "cause": KILLED })),
     );
+    all.extend(orphaned.iter().map(|path| {
+        json!({ "kind": "slots", "path": path.to_string_lossy(), "cause": "a repository that is gone" })
+    }));
     let body = json!({
         "done": !args.dry_run, "leftovers": all,
         "evidence": texts(&evidence), "git_locks": texts(&git_locks),
@@ -82,6 +90,11 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
             git_locks.iter().map(|path| format!("`{}` of a git that was killed", plain(path.display()))),
         );
         lines.extend(remains.iter().map(|path| format!("`{}` of {KILLED}", plain(path.display()))));
+        lines.extend(
+            orphaned
+                .iter()
+                .map(|path| format!("`{}`, slots of a repository that is gone", plain(path.display()))),
+        );
         lines.extend(ended.iter().map(run_line));
         match lines.as_slice() {
             [] => writeln!(out, "nothing to put away"),
@@ -93,7 +106,7 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     Ok(Code::SUCCESS)
 }
 
-/// What killed processes have left on the disk: drafts of commits, snapshots of tests, spare folders and sockets of supervisors.
+/// What killed processes have left on the disk: drafts of commits, spare folders and sockets of supervisors.
 fn remains(scope: &Scope) -> Result<Vec<PathBuf>, CliError> {
     let mut found = mala_git::left_behind(&Repo::new(scope.clone()), &ProcessTable)?;
     found.extend(mala_sandbox::left_spares(&jail::spares(scope))?);
@@ -113,7 +126,6 @@ fn bury(scope: &Scope) -> Result<Vec<PathBuf>, CliError> {
     }
     let repo = Repo::new(scope.clone());
     commit::sweep(&repo, &ProcessTable)?;
-    snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     Ok(git_locks)
 }
 

@@ -108,7 +108,7 @@ impl Demo {
 
     fn work(&mut self) -> Result<(), CliError> {
         self.say(
-            "Now the batch. Watch for: demo-3 reaching for a neighbour's file, demo-4 claiming tests it never ran, \
+            "Now the batch. Watch for: demo-3 reaching for a neighbour's file, demo-4 claiming that tests pass, \
              demo-5 failing and being handed over",
         )?;
         self.mala(0, &["run", "--max-agents", "3"])

@@ -92,7 +92,7 @@ impl Command {
             | Self::Hook(_)
             | Self::Gate(_) => true,
             // Outside, a test runs right here.
-            Self::Test(Later(args)) => args.is_announcement(),
+            Self::Test(Later(args)) => args.is_for_supervisor(),
             // So does a commit, with the repository's hooks: they may be the agent's own. To take one back runs none.
             Self::Commit(Later(args)) => args.is_undo(),
             Self::Init(_)

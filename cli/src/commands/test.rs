@@ -2,7 +2,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,19 @@ use clap::Args;
 use mala_config::Settings;
 use mala_core::{Actor, IssueId, Lock, LockName, Scope, Timestamp};
 use mala_gate::evidence::{Ended, Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, Recording};
-use mala_gate::runner::{self, RunError, Task, Tee, Tie};
+use mala_gate::runner::{self, Manner, RunError, Task, Tee, Tie};
 use mala_gate::{StoreOwnership, claim};
-use mala_git::snapshot::{self, Carried, CarryError, How, Snapshot, SnapshotError};
-use mala_git::{Ownership, Repo};
+use mala_git::Repo;
+use mala_landing::{
+    Pool, Requirements, SlotTest, Slots, TestRequest, Validate, Validation, ValidationError, Work,
+};
 use mala_logs::chain::ChainError;
 use mala_logs::telemetry::{metrics, spans};
 use mala_session::{
-    Announcement, SupervisorOwnership, TurnRules, command_line, count_wait, lossy, mutexes, no_turn,
-    supervisor_socket, wait_for_mutex, waiting_for, want,
+    Announcement, TurnRules, command_line, count_wait, lossy, mutexes, no_turn, supervisor_socket,
+    wait_for_mutex, waiting_for, want,
 };
-use mala_store::process::{Process, ProcessTable};
+use mala_store::process::Process;
 use mala_store::{EventKind, Outcome, Party, Request, Store, Wait, process};
 use serde_json::json;
 
@@ -29,25 +31,28 @@ use super::logs::evidence::SEE;
 use crate::context::{Caller, Context, open};
 use crate::error::{CliError, Code, REFUSED, USAGE};
 use crate::typed::duration;
-use crate::ui::YELLOW;
+use crate::ui::{YELLOW, plain};
 
 /// Run a test command when its turn has come, and record what it proved
 ///
 /// One test command runs at a time in a checkout: others wait in order of arrival. What ran, on which content, and how it
-/// ended is recorded as evidence for the gate. With `--isolated` it runs in a snapshot of the last commit plus the agent's own
-/// changes: nobody's half edits, and no waiting. The command's exit code is passed on (128 + signal if a signal ended it).
+/// ended is recorded as evidence for the gate. With `--isolated`, which is the default for agents of a run, it runs in a slot: a
+/// checkout of mala's own that holds the last commit plus the agent's own changes. Nobody's half edits are in there, and nobody
+/// waits. Without a command, all required commands run there. The command's exit code is passed on (128 + signal if a signal
+/// ended it).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   mala test -- cargo test
   mala test --wait 10m -- pytest -x tests
-  mala test --isolated -- npm test")]
+  mala test --isolated -- npm test
+  mala test")]
 pub(crate) struct TestArgs {
     #[command(flatten)]
     caller: Caller,
     /// Issue that is worked on
     #[arg(long, value_name = "ID")]
     issue: Option<IssueId>,
-    /// Run on a snapshot of the last commit plus one's own changes
+    /// Run in a slot, on the last commit plus one's own changes
     #[arg(long)]
     isolated: bool,
     /// Give up if the turn does not come within this time [default: `test.wait` in the settings]
@@ -56,17 +61,19 @@ pub(crate) struct TestArgs {
     /// Tell the supervisor that the process that asks becomes a test next
     #[arg(long, hide = true, conflicts_with = "isolated")]
     announce: bool,
-    /// The snapshot that the test runs in
-    #[arg(long, hide = true, value_name = "FOLDER")]
-    snapshot: Option<PathBuf>,
-    /// The command and its arguments
-    #[arg(required_unless_present = "announce", last = true, value_name = "CMD")]
+    /// The command and its arguments [default: all required commands, in a slot]
+    #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
 impl TestArgs {
-    pub(crate) fn is_announcement(&self) -> bool {
-        self.announce
+    /// True if the supervisor of an agent's tree does it: it hears of a test, or runs it in a slot.
+    pub(crate) fn is_for_supervisor(&self) -> bool {
+        self.announce || self.is_in_slot()
+    }
+
+    fn is_in_slot(&self) -> bool {
+        self.isolated || self.command.is_empty()
     }
 
     /// How long it is ready to wait, if it said so.
@@ -79,11 +86,132 @@ pub(crate) fn cmd_test(args: &TestArgs, context: &Context) -> Result<Code, CliEr
     if args.announce {
         return announce(args, context);
     }
-    match supervisor_socket::supervisor() {
-        Some(socket) if args.isolated || context.ui.json => supervised(args, context, &socket),
-        Some(socket) => become_test(args, context, &socket),
-        None => unsupervised(args, context),
+    if args.is_in_slot() {
+        return in_slot(args, context);
     }
+    let Some(socket) = supervisor_socket::supervisor() else { return unsupervised(args, context) };
+    if args.wait.is_none() && supervisor_identity(&socket)?.run.is_some() {
+        return ask_for_slot(args, context, &socket);
+    }
+    match context.ui.json {
+        true => supervised(args, context, &socket),
+        false => become_test(args, context, &socket),
+    }
+}
+
+/// Has the supervisor run the test in a slot.
+fn ask_for_slot(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code, CliError> {
+    let mut words = vec![OsString::from("mala")];
+    words.extend(context.ui.json.then(|| "--json".into()));
+    words.extend(["-C".into(), context.cwd.clone().into_os_string(), "test".into(), "--isolated".into()]);
+    words.push("--".into());
+    words.extend(args.command.iter().cloned());
+    Ok(Code(supervisor_socket::ask_for(socket, words.into_iter())?))
+}
+
+/// Runs the command, or all required ones, in a slot.
+fn in_slot(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
+    let scope = context.scope()?;
+    let settings = context.settings(&scope, Vec::new())?;
+    let mut store = open(&scope)?;
+    let party = tester(args, context, &scope, &mut store)?;
+    let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
+    let repo = Repo::new(scope.clone());
+    let repo = if context.supervised.is_some() { repo.without_hooks() } else { repo };
+    let requirements = Requirements::of(&settings);
+    if args.command.is_empty() && requirements.is_empty() {
+        return Err(CliError::usage("there is nothing to run: no command was given, and none is required")
+            .hint(
+                "name one behind `--`, or required ones in mala.toml: [validate] commands = [\"cargo test\"]",
+            ));
+    }
+    let ownership = StoreOwnership::new(open(&scope)?);
+    let work = Work::of(&repo, &who, &ownership).map_err(not_tried)?;
+    let work = work.ok_or_else(|| not_tried(ValidationError::Unborn))?;
+    let slots = Slots::of(&repo, &settings).map_err(CliError::failed)?;
+    let (mut out, mut err) = (answer_stream(context), context.ui.err());
+    let mut tee = Tee { out: &mut *out, err: &mut *err };
+    if args.command.is_empty() {
+        let asker = context.asker_process();
+        let validate =
+            Validate { repo: &repo, slots: &slots, pool: Pool::Test, requirements: &requirements, asker };
+        let validation = validate.commit(&work.commit, &mut tee).map_err(not_tried)?;
+        return all_required(context, &validation);
+    }
+    let span = context.span().in_scope(|| spans::test(None, &lossy(&args.command))).entered();
+    let request = TestRequest {
+        repo: &repo,
+        slots: &slots,
+        requirements: &requirements,
+        work: &work,
+        who,
+        argv: args.command.clone(),
+        cwd: &context.cwd,
+    };
+    let test = SlotTest::prepare(request, &mut tee).map_err(not_tried)?;
+    let command = command_line(&args.command);
+    let detail = json!({ "command": command, "evidence": test.id() });
+    store.record_fact(&party, EventKind::TestStarted, None, &detail)?;
+    let evidence = test.run(&ownership, context.asker_process(), &mut tee).map_err(not_tried)?;
+    let detail = json!({ "command": command, "evidence": evidence.id, "exit_code": evidence.exit_code,
+        "signal": evidence.signal });
+    store.record_fact(&party, EventKind::TestEnded, None, &detail)?;
+    spans::ended(&span, evidence.exit_code, evidence.signal);
+    answer(context, &evidence)
+}
+
+/// What came of all required commands.
+fn all_required(context: &Context, validation: &Validation) -> Result<Code, CliError> {
+    let body =
+        json!({ "tree": validation.tree, "passed": validation.has_passed(), "results": validation.results });
+    context.ui.answer(&body, |out| {
+        for result in &validation.results {
+            let word = if result.has_passed() {
+                "passed".to_owned()
+            } else {
+                format!("FAILED ({})", result.ending())
+            };
+            writeln!(out, "{word}: {}", plain(&result.command))?;
+        }
+        Ok(())
+    })?;
+    let code =
+        validation.failure().map_or(0, |failure| failure.exit_code.filter(|code| *code != 0).unwrap_or(1));
+    Ok(Code(u8::try_from(code).unwrap_or(1)))
+}
+
+/// Who tests, known to the store.
+fn tester(args: &TestArgs, context: &Context, scope: &Scope, store: &mut Store) -> Result<Party, CliError> {
+    let mut session = args.caller.party(context, store, None, args.issue.clone())?;
+    if session.issue.is_none() {
+        session.issue = claim::issue_of(store, &session.agent)?;
+    }
+    if context.supervised.is_none() {
+        // The name belongs to whoever tests; what runs now lives with this process.
+        store.register(&session)?;
+        claim::note(store, scope, &session)?;
+    }
+    Ok(Party { owner: process::current(), supervised: true, ..session })
+}
+
+fn not_tried(error: ValidationError) -> CliError {
+    match error {
+        ValidationError::Run(RunError::Start { program, source }) => {
+            not_started(OsStr::new(&program), &source)
+        }
+        ValidationError::Unborn | ValidationError::NoDirectory { .. } => CliError::usage(error),
+        ValidationError::Setup { .. } => CliError::refused(error),
+        error => CliError::failed(error),
+    }
+}
+
+/// Says what was recorded, and passes the command's exit code on.
+fn answer(context: &Context, evidence: &Evidence) -> Result<Code, CliError> {
+    if context.ui.json {
+        context.ui.json_line(evidence)?;
+    }
+    let code = evidence.exit_code.or(evidence.signal.map(|signal| 128 + signal)).unwrap_or(1);
+    Ok(Code(u8::try_from(code).unwrap_or(1)))
 }
 
 /// Notes, in the supervisor, that the process that asked becomes a test. If it would not wait for long, it gets its turn
@@ -92,14 +220,7 @@ fn announce(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let Some(supervised) = &context.supervised else {
         return Err(CliError::usage("only a process of an agent's tree can announce a test"));
     };
-    let snapshot = args.snapshot.as_ref().map(|folder| context.cwd.join(folder));
-    if let Some(folder) = &snapshot
-        && supervised.guard.turns().snapshot(folder).is_none()
-    {
-        let text = format!("`{}` is not a snapshot of this agent's checkout", folder.display());
-        return Err(CliError::refused(text).hint("to test in a snapshot: mala test --isolated -- COMMAND"));
-    }
-    let mut announcement = Announcement { snapshot, locks: Vec::new() };
+    let mut announcement = Announcement::default();
     if let Some(longest) = args.longest()?
         && let Some(process) = Process::find(supervised.pid)
     {
@@ -118,9 +239,6 @@ fn announce(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
 /// its own eyes how it ends.
 fn become_test(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code, CliError> {
     let mut announcement = ["mala", "test", "--announce"].map(OsString::from).to_vec();
-    if let Some(snapshot) = &args.snapshot {
-        announcement.extend(["--snapshot".into(), snapshot.clone().into_os_string()]);
-    }
     if let Some(wait) = &args.wait {
         announcement.extend(["--wait".into(), wait.into()]);
     }
@@ -145,13 +263,6 @@ fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code,
     let who = supervisor_identity(socket)?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("test").current_dir(&context.cwd);
-    let snapshot = match args.isolated {
-        true => Some(snapshot(context, &scope, &who, &SupervisorOwnership::new(socket.to_path_buf()))?),
-        false => None,
-    };
-    if let Some(snapshot) = &snapshot {
-        command.arg("--snapshot").arg(snapshot.root()).current_dir(place(snapshot, context)?);
-    }
     if let Some(wait) = &args.wait {
         command.args(["--wait", wait]);
     }
@@ -162,10 +273,9 @@ fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code,
     }
     let started = Timestamp::now();
     let status = command.status().map_err(|error| not_started(&args.command[0], &error))?;
-    // The supervisor answers when it has recorded all that has ended; the snapshot must be there until then.
+    // The supervisor answers when it has recorded all that has ended.
     supervisor_identity(socket)?;
     let evidence = recorded(&scope, &who, started)?;
-    drop(snapshot);
     match evidence {
         Some(evidence) if context.ui.json => context.ui.json_line(&evidence)?,
         None if status.success() => return Err(CliError::failed("the run was not recorded")),
@@ -221,79 +331,23 @@ fn unsupervised(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
     let mut store = open(&scope)?;
-    let mut session = args.caller.party(context, &mut store, None, args.issue.clone())?;
-    if session.issue.is_none() {
-        session.issue = claim::issue_of(&mut store, &session.agent)?;
-    }
-    // The name belongs to whoever tests; what runs now lives with this process.
-    store.register(&session)?;
-    claim::note(&mut store, &scope, &session)?;
-    let party = Party { owner: process::current(), supervised: true, ..session };
-    let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
-    let names = if args.isolated { Vec::new() } else { mutexes_of(&args.command, &settings) };
+    let party = tester(args, context, &scope, &mut store)?;
+    let names = mutexes_of(&args.command, &settings);
     let span = spans::test(names.first(), &lossy(&args.command)).entered();
-    let evidence = if args.isolated {
-        let snapshot = snapshot(context, &scope, &who, &StoreOwnership::new(open(&scope)?))?;
-        let place = place(&snapshot, context)?;
-        run(args, context, &party, Run { repo: snapshot.repo(), place: &place, mutex: None })?
-    } else {
-        let longest = args.longest()?.unwrap_or(settings.test.wait);
-        let process =
-            Process::find(std::process::id()).ok_or_else(|| CliError::failed("this process is not found"))?;
-        let queue = Queue { party: &party, process: &process, longest, ttl: settings.lock.ttl };
-        let locks = queue.wait(context, &mut store, &args.command, names)?;
-        let (granted, mutex) = (Instant::now(), mutexes(&locks).next().cloned());
-        let repo = Repo::new(scope);
-        let ran = run(args, context, &party, Run { repo: &repo, place: &context.cwd, mutex });
-        mutexes(&locks).for_each(|name| metrics().mutex_hold(name, granted.elapsed()));
-        let released = locks.iter().try_for_each(|lock| store.release_one(lock).map(|_| ()));
-        // What went wrong first says more; the locks end with this process in any case.
-        let evidence = ran?;
-        released?;
-        evidence
-    };
+    let longest = args.longest()?.unwrap_or(settings.test.wait);
+    let process =
+        Process::find(std::process::id()).ok_or_else(|| CliError::failed("this process is not found"))?;
+    let queue = Queue { party: &party, process: &process, longest, ttl: settings.lock.ttl };
+    let locks = queue.wait(context, &mut store, &args.command, names)?;
+    let (granted, mutex) = (Instant::now(), mutexes(&locks).next().cloned());
+    let ran = run(args, context, &party, &Repo::new(scope), mutex);
+    mutexes(&locks).for_each(|name| metrics().mutex_hold(name, granted.elapsed()));
+    let released = locks.iter().try_for_each(|lock| store.release_one(lock).map(|_| ()));
+    // What went wrong first says more; the locks end with this process in any case.
+    let evidence = ran?;
+    released?;
     spans::ended(&span, evidence.exit_code, evidence.signal);
-    if context.ui.json {
-        context.ui.json_line(&evidence)?;
-    }
-    let code = evidence.exit_code.or(evidence.signal.map(|signal| 128 + signal)).unwrap_or(1);
-    Ok(Code(u8::try_from(code).unwrap_or(1)))
-}
-
-fn snapshot(
-    context: &Context,
-    scope: &Scope,
-    who: &Actor,
-    ownership: &dyn Ownership,
-) -> Result<Snapshot, CliError> {
-    let settings = context.settings(scope, Vec::new())?;
-    let carried = carried(&settings);
-    let repo = Repo::new(scope.clone());
-    // What killed tests left behind goes first.
-    snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
-    let made = Snapshot::of_agent(&repo, ownership, &who.agent, &process::current(), &carried);
-    made.map_err(no_snapshot)
-}
-
-/// The folder of the snapshot that stands for the current one.
-fn place(snapshot: &Snapshot, context: &Context) -> Result<PathBuf, CliError> {
-    snapshot.place(&context.cwd).map_err(no_snapshot)
-}
-
-fn no_snapshot(error: SnapshotError) -> CliError {
-    match error {
-        SnapshotError::Unborn
-        | SnapshotError::NoFolder { .. }
-        | SnapshotError::Carry(CarryError::Outside(_)) => CliError::usage(error),
-        error => CliError::failed(error),
-    }
-}
-
-/// The folders that a snapshot gets besides tracked files.
-pub(crate) fn carried(settings: &Settings) -> Vec<Carried> {
-    let folder = |how: How| move |folder: String| Carried { folder: PathBuf::from(folder), how };
-    let shared = settings.shared_folders().into_iter().map(folder(How::Shared));
-    shared.chain(settings.isolated.copy.iter().cloned().map(folder(How::Copied))).collect()
+    answer(context, &evidence)
 }
 
 /// The mutexes that a command needs: at least the one of all tests.
@@ -356,37 +410,29 @@ impl Queue<'_> {
     }
 }
 
-/// One run of a command.
-struct Run<'a> {
-    repo: &'a Repo,
-    place: &'a Path,
+fn run(
+    args: &TestArgs,
+    context: &Context,
+    party: &Party,
+    repo: &Repo,
     mutex: Option<LockName>,
-}
-
-fn run(args: &TestArgs, context: &Context, party: &Party, run: Run<'_>) -> Result<Evidence, CliError> {
+) -> Result<Evidence, CliError> {
     let scope = context.scope()?;
     let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
-    let launch = Launch {
-        argv: args.command.clone(),
-        cwd: context.cwd.clone(),
-        mutex: run.mutex,
-        place: if args.isolated { Place::Isolated } else { Place::Shared },
-    };
-    let recording = Recording::begin(run.repo, who, launch).map_err(unrecorded)?;
+    let launch = Launch { argv: args.command.clone(), cwd: context.cwd.clone(), mutex, place: Place::Shared };
+    let recording = Recording::begin(repo, who, launch).map_err(unrecorded)?;
     let mut store = open(&scope)?;
     let command = command_line(&args.command);
     let detail = json!({ "command": command, "evidence": recording.id() });
     store.record_fact(party, EventKind::TestStarted, None, &detail)?;
     let log = recording.output_log().to_path_buf();
-    let task = Task { argv: &args.command, cwd: run.place, log: &log };
+    let task = Task { argv: &args.command, cwd: &context.cwd, log: &log, manner: Manner::Plain(Tie::Tree) };
     let (mut out, mut err) = (answer_stream(context), context.ui.err());
     let ended: Ended =
-        runner::run(&task, Tie::Tree, &mut Tee { out: &mut *out, err: &mut *err }).map_err(|error| {
-            match error {
-                RunError::Start { source, .. } => not_started(&args.command[0], &source),
-                RunError::Empty => CliError::usage(error),
-                RunError::Log { .. } | RunError::Watch(_) => CliError::failed(error),
-            }
+        runner::run(&task, &mut Tee { out: &mut *out, err: &mut *err }).map_err(|error| match error {
+            RunError::Start { source, .. } => not_started(&args.command[0], &source),
+            RunError::Empty => CliError::usage(error),
+            _ => CliError::failed(error),
         })?;
     let evidence = recording.finish(ended, &StoreOwnership::new(open(&scope)?)).map_err(unrecorded)?;
     let detail = json!({ "command": command, "evidence": evidence.id, "exit_code": evidence.exit_code,

@@ -79,7 +79,6 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result
     let repo = Repo::new(scope.clone());
     // What killed commits and tests left would be in everybody's way.
     mala_git::commit::sweep(&repo, &ProcessTable)?;
-    mala_git::snapshot::sweep(&repo, &ProcessTable).map_err(CliError::failed)?;
     let mala = env::current_exe()?;
     let validator = Arc::new(GateValidator::new(scope, &settings)?);
     let options = options(scope, &settings, &wish, keeping, &mala)?;
@@ -168,6 +167,7 @@ impl From<EngineError> for CliError {
             EngineError::BadPrompt { .. }
             | EngineError::UnreadablePrompt { .. }
             | EngineError::NoTracker(_)
+            | EngineError::Unrunnable { .. }
             | EngineError::Tracker(_) => Self::usage(error),
             EngineError::Busy { .. } | EngineError::Unfit(_) | EngineError::SelfTest(_) => {
                 let hint = hint(&error);

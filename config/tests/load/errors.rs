@@ -330,25 +330,23 @@ fn a_list_must_hold_commands_and_a_pattern_its_id() {
 
 #[test]
 fn configured_paths_stay_inside_the_repository() {
-    insta::assert_snapshot!(World::repo("[isolated]\nshare = ['target', '../x']\n").error(), @r#"
-     × bad value for `isolated.share` in `mala.toml:2:9`: invalid pattern `../x`: it contains `..`; write the path from the top of the checkout without `..`
+    insta::assert_snapshot!(World::repo("[queue]\nbuild = ['target', '../x']\n").error(), @r#"
+     × bad value for `queue.build` in `mala.toml:2:9`: invalid pattern `../x`: it contains `..`; write the path from the top of the checkout without `..`
       ╭─[mala.toml:2:9]
-    1 │ [isolated]
-    2 │ share = ['target', '../x']
+    1 │ [queue]
+    2 │ build = ['target', '../x']
       ·         ──────────────────
       ╰────
-     help: `isolated.share` takes a list of folders in the repository such as ["target"], for example `share = []`
+     help: `queue.build` takes a list of folders in the repository such as ["target"], for example `build = []`
     "#);
-    for key in ["isolated.share", "isolated.copy", "validate.docs"] {
+    for key in ["queue.build", "validate.docs"] {
         for path in ["/x", "../x", "a/../../x", "a/.."] {
             let error = World::new().argument(key, path).load().expect_err("it leads out");
             assert!(error.to_string().contains("invalid pattern"), "{key} = {path}: {error}");
         }
     }
-    assert!(
-        World::repo("isolated.share = ['./node_modules', 'a/b']\nvalidate.docs = ['*.md']").load().is_ok()
-    );
-    let error = World::new().argument("isolated.copy", "build/*").load().expect_err("a pattern");
+    assert!(World::repo("queue.build = ['./node_modules', 'a/b']\nvalidate.docs = ['*.md']").load().is_ok());
+    let error = World::new().argument("queue.build", "build/*").load().expect_err("a pattern");
     assert!(error.to_string().ends_with("`build/*` is a pattern, not a folder"), "{error}");
     assert!(
         World::new().argument("validate.docs", "docs/[a").load().is_err(),

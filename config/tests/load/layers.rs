@@ -24,14 +24,19 @@ fn without_any_file_the_defaults_hold() {
     test.commands = []  # default
     test.wait = "1h"  # default
     validate.commands = []  # default
+    validate.directory = ""  # default
+    validate.empty = "fail"  # default
     validate.strict = false  # default
     validate.clean = false  # default
     validate.docs = ["docs/**", "**/*.md"]  # default
     gate.issue_pattern = "bd-<id>"  # default
     gate.people = false  # default
     gate.stop_attempts = 3  # default
-    isolated.share = []  # default
-    isolated.copy = []  # default
+    queue.slots = 2  # default
+    queue.timeout = "1h"  # default
+    queue.setup = []  # default
+    queue.build = []  # default
+    queue.directory = ""  # default
     transcripts.evidence = false  # default
     asks.due = "10m"  # default
     asks.urgent = "5m"  # default
@@ -94,14 +99,19 @@ fn each_layer_overrides_the_ones_below_it() {
     test.commands = []  # default
     test.wait = "1h"  # default
     validate.commands = []  # default
+    validate.directory = ""  # default
+    validate.empty = "fail"  # default
     validate.strict = false  # default
     validate.clean = false  # default
     validate.docs = ["docs/**", "**/*.md"]  # default
     gate.issue_pattern = "bd-<id>"  # default
     gate.people = false  # default
     gate.stop_attempts = 3  # default
-    isolated.share = []  # default
-    isolated.copy = []  # default
+    queue.slots = 2  # default
+    queue.timeout = "1h"  # default
+    queue.setup = []  # default
+    queue.build = []  # default
+    queue.directory = ""  # default
     transcripts.evidence = false  # default
     asks.due = "10m"  # default
     asks.urgent = "5m"  # default
@@ -151,14 +161,19 @@ fn every_setting_can_be_set_from_every_layer() {
         ("test.commands", "['make check', 'tox']", "make check, tox"),
         ("test.wait", "'2m'", "2m"),
         ("validate.commands", "['tox']", "tox"),
+        ("validate.directory", "'sub'", "sub"),
+        ("validate.empty", "'pass'", "pass"),
         ("validate.strict", "true", "true"),
         ("validate.clean", "true", "true"),
         ("validate.docs", "['doc/*']", "doc/*"),
         ("gate.issue_pattern", "'#<id>'", "#<id>"),
         ("gate.people", "true", "true"),
         ("gate.stop_attempts", "0", "0"),
-        ("isolated.share", "['a', 'b']", "a,b"),
-        ("isolated.copy", "['c']", " c ,"),
+        ("queue.slots", "3", "3"),
+        ("queue.timeout", "'10m'", "10m"),
+        ("queue.setup", "['make deps']", "make deps"),
+        ("queue.build", "['a', 'b']", "a,b"),
+        ("queue.directory", "'/var/slots'", "/var/slots"),
         ("transcripts.evidence", "true", "true"),
         ("asks.due", "'2m'", "2m"),
         ("asks.urgent", "'1m'", "1m"),

@@ -70,6 +70,7 @@ impl Engine {
         if left.is_empty() {
             check_checkout(&ops)?;
         }
+        let base = ops.validator.look_at_base()?;
         ops.sessions.self_test().map_err(|why| EngineError::SelfTest(Box::new(why)))?;
         let run = ops.begin_run(&describe(&options)).map_err(|error| match error {
             busy @ EngineError::Busy { .. } => busy,
@@ -85,7 +86,7 @@ impl Engine {
         Uncommitted::now(&ops.repo)
             .and_then(|now| now.keep(&ops.repo, &run))
             .map_err(EngineError::Baseline)?;
-        for text in caution::cautions(&ops) {
+        for text in caution::cautions(&ops).into_iter().chain(base) {
             reporter.report(now, &Event::Warning { text });
         }
         let is_for_all = options.issues.is_empty();

@@ -8,10 +8,12 @@ use mala_core::attempt::StepError;
 pub(crate) use mala_core::text::causes;
 use mala_core::{IssueId, NameError, Owner, RunId, Timestamp};
 use mala_gate::evidence::EvidenceError;
+use mala_gate::rules::RulesError;
 use mala_gate::{GateError, JudgeError};
 use mala_git::salvage::SalvageError;
 use mala_git::{GitError, OwnershipError, Unfit};
 use mala_issues::{ChoiceError, IssueError, LabelError};
+use mala_landing::{SlotsError, ValidationError};
 use mala_session::SessionError;
 use mala_store::StoreError;
 use thiserror::Error;
@@ -85,6 +87,17 @@ pub enum EngineError {
     Gate(#[from] GateError),
     #[error(transparent)]
     Judge(#[from] JudgeError),
+    #[error(transparent)]
+    Validation(#[from] ValidationError),
+    #[error(transparent)]
+    Slots(#[from] SlotsError),
+    #[error(
+        "`{command}` is required of every commit and cannot be run here: {why}; install it, or name other commands in \
+         [validate] of mala.toml"
+    )]
+    Unrunnable { command: String, why: String },
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     #[error(transparent)]
     Ownership(#[from] OwnershipError),
     #[error(transparent)]

@@ -1,26 +1,38 @@
 //! The seam to what decides whether an attempt is done, and the gate behind it.
 
 use std::collections::HashSet;
+use std::error::Error;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use mala_config::Settings;
 use mala_core::{Attempt, CheckName, EvidenceId, Scope};
 use mala_gate::evidence::Of;
-use mala_gate::rules::{Outcome, RulesError};
+use mala_gate::rules::Outcome;
+use mala_gate::runner::Tee;
 use mala_gate::{AttemptVerdict, Check, Evidence, EvidenceLog, Gate};
-use mala_git::Repo;
+use mala_git::{Oid, Repo};
+use mala_landing::{Pool, Requirements, Slots, Validate, Validation};
 use mala_store::Store;
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{EngineError, Result};
 
 /// The seam to what decides whether an attempt is done.
 pub trait Validator: Send + Sync {
     /// Judges what an attempt has come to.
     fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement>;
+
+    /// What a person should know about the branch before agents begin, in words.
+    ///
+    /// # Errors
+    ///
+    /// If no work could ever be accepted.
+    fn look_at_base(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
 }
 
 /// What the gate says.
@@ -49,19 +61,38 @@ pub struct FailedCheck {
 /// How much of a failing command's output an agent is shown.
 const OUTPUT_TAIL_BYTES: u64 = 4 << 10;
 
+/// The gate, whose commands mala runs itself: what the agent ran is for its own benefit.
 #[derive(Debug)]
 pub struct GateValidator {
     scope: Scope,
     gate: Gate,
+    requirements: Requirements,
+    slots: Slots,
 }
 
 impl GateValidator {
-    pub fn new(scope: &Scope, settings: &Settings) -> Result<Self, RulesError> {
-        Ok(Self { scope: scope.clone(), gate: Gate::of(settings)? })
+    pub fn new(scope: &Scope, settings: &Settings) -> Result<Self> {
+        let slots = Slots::of(&Repo::new(scope.clone()), settings)?;
+        let requirements = Requirements::of(settings);
+        Ok(Self { scope: scope.clone(), gate: Gate::of(settings)?, requirements, slots })
     }
 
-    fn failed(&self, attempt: &Attempt, check: &Check) -> FailedCheck {
-        let output = self.output_of(attempt, &check.evidence.iter().collect());
+    /// What the required commands say about a commit, run by mala itself.
+    pub fn validate(&self, commit: &Oid) -> Result<Validation> {
+        let repo = Repo::new(self.scope.clone()).without_hooks();
+        let (pool, requirements) = (Pool::Validation, &self.requirements);
+        let validate = Validate { repo: &repo, slots: &self.slots, pool, requirements, asker: None };
+        Ok(validate.commit(commit, &mut Tee { out: &mut io::sink(), err: &mut io::sink() })?)
+    }
+
+    fn failed(&self, attempt: &Attempt, check: &Check, validated: Option<&Validation>) -> FailedCheck {
+        let results =
+            validated.iter().flat_map(|validation| validation.results.iter().zip(validation.checks()));
+        let ran = results.into_iter().find(|(_, ran)| ran == check).map(|(result, _)| result);
+        let output = match ran {
+            Some(result) => result.output_tail(OUTPUT_TAIL_BYTES),
+            None => self.output_of(attempt, &check.evidence.iter().collect()),
+        };
         FailedCheck {
             name: check.name,
             detail: check.detail.clone(),
@@ -91,18 +122,52 @@ impl GateValidator {
 }
 
 impl Validator for GateValidator {
+    fn look_at_base(&self) -> Result<Vec<String>> {
+        if self.requirements.is_empty() {
+            return Ok(vec![
+                "no command is required, so nothing is proven: whatever agents commit is accepted; name some in [validate] of \
+                 mala.toml, or choose a preset"
+                    .to_owned(),
+            ]);
+        }
+        let Some(head) = Repo::new(self.scope.clone()).resolve("HEAD")? else { return Ok(Vec::new()) };
+        let validation = self.validate(&head)?;
+        if let Some(missing) = validation.results.iter().find(|result| !result.has_started()) {
+            let (command, why) = (missing.command.clone(), missing.ending());
+            return Err(EngineError::Unrunnable { command, why });
+        }
+        let red = validation.failure().map(|failure| {
+            format!(
+                "the branch is red before any agent has begun: `{}` failed on {} ({}), see `{}`; only work that makes it \
+                 green is accepted",
+                failure.command,
+                head.short(),
+                failure.ending(),
+                failure.output_log
+            )
+        });
+        Ok(red.into_iter().collect())
+    }
+
     fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement> {
         let repo = Repo::new(self.scope.clone());
         let store = Store::open(&self.scope)?;
+        let mut validated = None;
+        let mut prove = |commit: &Oid| -> std::result::Result<_, Box<dyn Error + Send + Sync>> {
+            let validation = self.validate(commit)?;
+            let checks = validation.checks();
+            validated = Some(validation);
+            Ok(checks)
+        };
         let AttemptVerdict { verdict, commits } =
-            self.gate.attempt_verdict(&repo, store, attempt, last_message)?;
+            self.gate.attempt_verdict(&repo, store, (attempt, last_message), &mut prove)?;
         let accepted = verdict.is_pass();
         let outcome = last_message.and_then(Outcome::read).filter(|_| accepted && commits.is_empty());
         Ok(Judgement {
             accepted,
             commits: commits.iter().map(ToString::to_string).collect(),
             outcome: outcome.map(|outcome| format!("{}: {}", outcome.kind, outcome.reason)),
-            failed: verdict.failures().map(|check| self.failed(attempt, check)).collect(),
+            failed: verdict.failures().map(|check| self.failed(attempt, check, validated.as_ref())).collect(),
         })
     }
 }

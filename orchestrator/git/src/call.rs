@@ -26,6 +26,11 @@ pub enum GitError {
     Failed { command: String, status: ExitStatus, stderr: String, hint: Option<&'static str> },
     #[error("`{command}` was killed {times} times")]
     Killed { command: String, times: u32 },
+    #[error(
+        "object {id} in `.git/objects` does not hold what its name stands for: it was written over; find what else was \
+         with `git fsck`, and fetch it again from a clone that has it"
+    )]
+    Forged { id: crate::Oid },
     #[error("`{command}` answered `{answer}`, which mala does not understand")]
     Answer { command: String, answer: String },
 }
@@ -63,6 +68,8 @@ const HONEST: &[&str] = &[
     "core.trustctime=true",
     "core.checkStat=default",
     "core.splitIndex=false",
+    // A cache of commits and their trees that agents may write.
+    "core.commitGraph=false",
     "log.showSignature=false",
     "advice.graftFileDeprecated=false",
 ];

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::de::Error as _;
@@ -118,6 +119,26 @@ impl Repo {
             }
         }
         Ok(found)
+    }
+
+    /// The modes that git would store for those of `paths` that are links, or can be run. Nothing where git is told not to
+    /// look at modes.
+    pub fn unplain_modes<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a RepoPath>,
+    ) -> Result<Option<BTreeMap<RepoPath, String>>, GitError> {
+        let mode = |path: &RepoPath| {
+            let meta = fs::symlink_metadata(path.within(self.root())).ok()?;
+            let can_be_run = meta.is_file() && meta.permissions().mode() & 0o100 != 0;
+            let mode = if meta.is_symlink() { Some("120000") } else { can_be_run.then_some("100755") };
+            mode.map(|mode| (path.clone(), mode.to_owned()))
+        };
+        let modes: BTreeMap<_, _> = paths.into_iter().filter_map(mode).collect();
+        if modes.is_empty() {
+            return Ok(Some(modes));
+        }
+        let looks = self.git("config").args(["--type=bool", "--get", "core.fileMode"]).finish()?;
+        Ok((looks.stdout.trim_ascii() != b"false").then_some(modes))
     }
 
     fn look_at(&self, path: &RepoPath, folders: &mut HashMap<PathBuf, bool>) -> Found {

@@ -34,13 +34,14 @@ pub struct TreeEntry {
     pub oid: Oid,
 }
 
-impl Repo {
-    pub fn commit(&self, id: &Oid) -> Result<Commit, GitError> {
-        let output = self.git("rev-list").arg("--max-count=1").args(WHOLE).arg(id).arg("--").output()?;
-        let mut commits = parse_commits(&output)?;
-        commits.pop().ok_or_else(|| GitError::answer("rev-list", &output))
+impl FileChange {
+    /// True if the file was there before and has another mode now.
+    pub fn changes_mode(&self) -> bool {
+        self.before.as_ref().zip(self.after.as_ref()).is_some_and(|(before, after)| before.mode != after.mode)
     }
+}
 
+impl Repo {
     /// The line of first parents that ends in `tip`, the newest first, without what `before` has.
     pub fn first_parents(
         &self,

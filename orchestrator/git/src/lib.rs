@@ -2,7 +2,7 @@
 //!
 //! [`Repo`] asks and changes a repository through the git program: never through a shell, never with an environment that the
 //! caller could bend, and without believing replace refs, grafts or settings that hide changes. On top of it: commits of
-//! exactly one agent's files through a private index ([`commit`]), a checkout of its own for a test run ([`snapshot`]), and
+//! exactly one agent's files through a private index ([`commit`]), a checkout of mala's own for running commands ([`slot`]), and
 //! an agent's uncommitted work saved to a ref and taken out of the checkout ([`salvage`]).
 //!
 //! Who owns a file is asked of the lock store through the port [`Ownership`]. Nothing here opens the store, prints or reads
@@ -13,13 +13,14 @@ pub mod commit;
 mod content;
 mod history;
 mod inner;
+mod objects;
 mod owned_directory;
 mod ownership;
 mod path;
 mod repo;
 mod retry;
 pub mod salvage;
-pub mod snapshot;
+pub mod slot;
 mod status;
 mod unfit;
 
@@ -27,7 +28,7 @@ pub use call::{GitError, command, program, settings_from};
 pub use content::Content;
 pub use history::{Commit, FileChange, TreeEntry};
 pub use owned_directory::left_behind;
-pub use ownership::{Holder, Ownership, OwnershipError, Standing, standing};
+pub use ownership::{Holder, OwnChangesError, Ownership, OwnershipError, Standing, own_changes, standing};
 pub use path::RepoPath;
 pub use repo::{Head, Oid, Repo};
 pub use retry::Git;

@@ -71,7 +71,7 @@ fn unlock(folder: &Path) {
     }
 }
 
-/// What killed commits and tests have left behind, which [`crate::commit::sweep`] and [`crate::snapshot::sweep`] clear away.
+/// What killed commits have left behind, which [`crate::commit::sweep`] clears away.
 pub fn left_behind(repo: &Repo, liveness: &dyn Liveness) -> io::Result<Vec<PathBuf>> {
     let work = repo.scope().work_dir();
     let kinds = match fs::read_dir(&work) {
@@ -79,7 +79,7 @@ pub fn left_behind(repo: &Repo, liveness: &dyn Liveness) -> io::Result<Vec<PathB
         entries => entries?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?,
     };
     let mut found = Vec::new();
-    for parent in kinds.into_iter().chain([repo.scope().state_dir().join("snapshots")]) {
+    for parent in kinds {
         if parent.is_dir() {
             found.extend(abandoned(&parent, liveness)?);
         }

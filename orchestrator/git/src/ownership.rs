@@ -7,7 +7,7 @@ use mala_core::{AgentId, Fence, IssueId, Key, Timestamp};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::{Repo, RepoPath};
+use crate::{GitError, Kind, Repo, RepoPath, State};
 
 /// Who holds a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -77,4 +77,29 @@ pub fn standing(
         return Ok(Standing::Own);
     }
     Ok(Standing::Foreign { holder: holder.map(|holder| holder.agent.to_string()) })
+}
+
+/// The changed files that belong to the agent.
+pub fn own_changes(
+    repo: &Repo,
+    agent: &AgentId,
+    ownership: &dyn Ownership,
+) -> Result<Vec<RepoPath>, OwnChangesError> {
+    let mut own = Vec::new();
+    for entry in repo.status()?.entries {
+        let is_file = entry.kind == Kind::File && entry.state != State::Unwatched;
+        if is_file && matches!(standing(&entry.path, repo, agent, ownership)?, Standing::Own) {
+            own.push(entry.path);
+        }
+    }
+    Ok(own)
+}
+
+/// It cannot be found out what an agent has changed.
+#[derive(Debug, Error)]
+pub enum OwnChangesError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
 }

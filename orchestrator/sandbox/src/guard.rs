@@ -317,3 +317,12 @@ pub trait Hold: Send {
     /// The program has ended, whatever `wait` said. None if the kernel could not tell how.
     fn ended(self: Box<Self>, exit: Option<Exit>);
 }
+
+/// What becomes of processes that a program leaves running when it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Orphans {
+    /// They go on, as in a shell.
+    Stay,
+    /// They are killed before anybody learns that the program has ended.
+    End,
+}

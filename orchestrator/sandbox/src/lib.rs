@@ -105,7 +105,8 @@
 //! the supervisor dies, however suddenly, the keeper notices by its closed socket and does the same. When the keeper
 //! itself is killed from outside, the first process dies with it and the rest cannot write to the tree any more.
 //!
-//! [`tie`] gives a keeper to a program that nothing is enforced on.
+//! [`tie`] gives a keeper to a program that nothing is enforced on, and [`confine`] limits what a program may write to a few
+//! directories, without a supervisor.
 //!
 //! # What it does not do
 //!
@@ -130,16 +131,18 @@ mod linux;
 mod other;
 
 pub use guard::{
-    Action, Attempt, Exit, FileIdentity, GitLock, Guard, Hold, Jail, Ruling, SandboxError, Start, Support,
-    Unsupported, Writer,
+    Action, Attempt, Exit, FileIdentity, GitLock, Guard, Hold, Jail, Orphans, Ruling, SandboxError, Start,
+    Support, Unsupported, Writer,
 };
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use linux::{
-    Capture, Held, Leash, expect_children, has_writers, identity_of, identity_of_open, keep_sqlite_locks,
-    left_spares, probe, remove_name, run, run_unprotected, sweep_spares, take_signals, tie, writers,
+    Capture, Held, Leash, confine, expect_children, has_writers, identity_of, identity_of_open,
+    keep_sqlite_locks, left_spares, probe, remove_name, run, run_unprotected, sweep_spares, take_signals,
+    tie, writers,
 };
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub use other::{
-    Capture, Held, Leash, expect_children, has_writers, identity_of, identity_of_open, keep_sqlite_locks,
-    left_spares, probe, remove_name, run, run_unprotected, sweep_spares, take_signals, tie, writers,
+    Capture, Held, Leash, confine, expect_children, has_writers, identity_of, identity_of_open,
+    keep_sqlite_locks, left_spares, probe, remove_name, run, run_unprotected, sweep_spares, take_signals,
+    tie, writers,
 };

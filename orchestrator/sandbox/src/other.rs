@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::{Exit, FileIdentity, Guard, Jail, SandboxError, Support, Unsupported, Writer};
+use crate::{Exit, FileIdentity, Guard, Jail, Orphans, SandboxError, Support, Unsupported, Writer};
 
 /// What may be enforced here: nothing.
 pub fn probe() -> Result<Support, Unsupported> {
@@ -44,8 +44,13 @@ impl Leash {
 }
 
 /// Ties nothing: what a program starts can leave it here.
-pub fn tie(_command: &mut Command) -> io::Result<Option<Leash>> {
+pub fn tie(_command: &mut Command, _orphans: Orphans) -> io::Result<Option<Leash>> {
     Ok(None)
+}
+
+/// Confines nothing.
+pub fn confine(_command: &mut Command, _writable: &[PathBuf]) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// There are none here.

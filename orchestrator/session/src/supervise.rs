@@ -6,7 +6,7 @@
 use std::env;
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -149,7 +149,17 @@ impl Supervision {
         let exempt = exempt.iter().map(|directory| self.scope.root().join(directory)).collect();
         let mut command = with_git_environment(command());
         command.env(supervisor_socket::VARIABLE, socket.socket());
-        Ok(mala_sandbox::run(&jail::jail(&self.scope, exempt), guard.clone(), command)?)
+        let jail = jail::jail(&self.scope, exempt, self.slots()?);
+        Ok(mala_sandbox::run(&jail, guard.clone(), command)?)
+    }
+
+    /// Where slots lie. They are there before the agent is, which could take their place otherwise.
+    fn slots(&self) -> io::Result<Option<PathBuf>> {
+        let Some(slots) = mala_git::slot::directory(&self.scope, &self.settings.queue.directory) else {
+            return Ok(None);
+        };
+        std::fs::create_dir_all(&slots)?;
+        slots.canonicalize().map(Some)
     }
 
     /// Without the kernel's help: the agent is known, and bound by what it asks for.

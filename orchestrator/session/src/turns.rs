@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,12 +16,11 @@ use mala_gate::StoreOwnership;
 use mala_gate::evidence::output::sha256;
 use mala_gate::evidence::{Ended, Launch, Place, Recording};
 use mala_git::Repo;
-use mala_git::snapshot::FoundSnapshot;
 use mala_logs::secrets::mask_args;
 use mala_logs::telemetry::metrics;
 use mala_logs::telemetry::spans::{self, Span};
 use mala_sandbox::{Capture, Exit, Held, Hold, Ruling, Start};
-use mala_store::process::{self, Process, ProcessTable};
+use mala_store::process::{Process, ProcessTable};
 use mala_store::{Cause, EventKind, Outcome, Party, Request, Store, StoreError, Wait};
 use serde_json::json;
 
@@ -73,8 +71,6 @@ impl TurnRules {
 /// What a process has said about the test that it becomes.
 #[derive(Debug, Clone, Default)]
 pub struct Announcement {
-    /// The snapshot that it runs in.
-    pub snapshot: Option<PathBuf>,
     /// The mutexes that it has already: it waited for them itself, because it would not wait for long.
     pub locks: Vec<Lock>,
 }
@@ -164,27 +160,16 @@ impl Turns {
         self.announced.lock().is_ok_and(|announced| announced.contains_key(&pid))
     }
 
-    /// The snapshot in this folder, if it is one of ours.
-    pub fn snapshot(&self, folder: &Path) -> Option<Scope> {
-        let folder = folder.canonicalize().ok()?;
-        let is_ours = |scope: &Scope| scope.root() == folder && scope.git_dir() == self.scope.git_dir();
-        let is_in_place = folder.starts_with(self.scope.work_dir());
-        is_in_place.then(|| Scope::discover(&folder).ok()).flatten().filter(is_ours)
-    }
-
     /// The turn that this program has to wait for, if any.
     pub fn of(&self, start: &Start<'_>) -> Option<Turn> {
         let announced = self.announced.lock().ok().and_then(|announced| announced.get(&start.pid).cloned());
         let mut names =
             if self.rules.are_about(start.called) { self.rules.names(start.args()) } else { Vec::new() };
-        let folder = announced.as_ref().and_then(|said| said.snapshot.as_deref());
-        let snapshot = folder.and_then(|folder| self.snapshot(folder));
         if announced.is_some() && names.is_empty() {
             names.push(LockName::test());
         }
         (!names.is_empty()).then(|| Turn {
             span: self.span(),
-            snapshot,
             scope: self.scope.clone(),
             request: Request {
                 party: self.party.clone(),
@@ -199,7 +184,6 @@ impl Turns {
             locks: announced.map(|said| said.locks).unwrap_or_default(),
             granted: None,
             recording: None,
-            found: None,
             capture: None,
         })
     }
@@ -238,8 +222,6 @@ pub fn count_wait(outcome: &Outcome, waited: Duration) {
 #[derive(Debug)]
 pub struct Turn {
     scope: Scope,
-    /// Where it runs, if that is not the checkout that everybody shares. Until it is loaded, where it said that it would.
-    snapshot: Option<Scope>,
     request: Request,
     longest: Duration,
     announced: Announced,
@@ -250,22 +232,11 @@ pub struct Turn {
     locks: Vec<Lock>,
     granted: Option<Instant>,
     recording: Option<Recording>,
-    /// The snapshot, as long as something is recorded in it.
-    found: Option<FoundSnapshot>,
     /// What it prints, where that can be copied.
     capture: Option<Capture>,
 }
 
 impl Turn {
-    /// Whoever runs in its snapshot needs no turn: nobody else is in there. Whoever does not is one of all.
-    fn look_where_it_is(&mut self, held: &Held) {
-        let cwd = std::fs::read_link(format!("/proc/{}/cwd", held.pid())).unwrap_or_default();
-        self.snapshot = self.snapshot.take().filter(|snapshot| cwd.starts_with(snapshot.root()));
-        if self.snapshot.is_some() {
-            self.request.wants.clear();
-        }
-    }
-
     fn take(&mut self, held: &Held) -> Result<Ruling, StoreError> {
         let Some(process) = Process::find(held.pid()) else { return Ok(Ruling::Allow) };
         // The mutex lives and dies with the program, whatever becomes of this supervisor.
@@ -273,8 +244,8 @@ impl Turn {
         self.request.party.supervised = true;
         self.running.settle();
         let mut store = Store::open(&self.scope)?;
-        if self.request.wants.is_empty() || !self.locks.is_empty() {
-            self.granted = (!self.locks.is_empty()).then(Instant::now);
+        if !self.locks.is_empty() {
+            self.granted = Some(Instant::now());
             self.begin(held, &mut store);
             return Ok(Ruling::Allow);
         }
@@ -326,28 +297,17 @@ impl Turn {
         let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
         let launch = Launch {
             argv: self.argv.clone(),
-            cwd: self.place(&std::fs::read_link(format!("/proc/{}/cwd", held.pid()))?),
+            cwd: std::fs::read_link(format!("/proc/{}/cwd", held.pid()))?,
             mutex: mutexes(&self.locks).next().cloned(),
-            place: if self.snapshot.is_some() { Place::Isolated } else { Place::Shared },
+            place: Place::Shared,
         };
-        let shared = Repo::new(self.scope.clone());
-        let snapshot = self.snapshot.clone();
-        self.found =
-            snapshot.map(|scope| FoundSnapshot::open(&shared, scope, &process::current())).transpose()?;
-        let repo = self.found.as_ref().map_or(&shared, FoundSnapshot::repo);
-        let recording = Recording::begin(repo, who, launch)?;
+        let recording = Recording::begin(&Repo::new(self.scope.clone()), who, launch)?;
         self.capture = held.capture(recording.output()?)?;
         let detail = json!({ "command": self.request.reason, "evidence": recording.id() });
         store.record_fact(party, EventKind::TestStarted, None, &detail)?;
         self.recording = Some(recording);
         self.running.add(party.owner.clone());
         Ok(())
-    }
-
-    /// The folder of the checkout that a folder in the snapshot stands for.
-    fn place(&self, cwd: &Path) -> PathBuf {
-        let inside = self.snapshot.as_ref().and_then(|snapshot| cwd.strip_prefix(snapshot.root()).ok());
-        inside.map_or_else(|| cwd.to_owned(), |inside| self.scope.root().join(inside))
     }
 
     /// Notes how the program ended, and on what it ran.
@@ -378,7 +338,6 @@ impl Turn {
 
 impl Hold for Turn {
     fn wait(&mut self, held: &Held) -> Ruling {
-        self.look_where_it_is(held);
         let mutex = self.request.wants.iter().find_map(|want| match &want.target {
             Target::Name(name) => Some(name),
             Target::File(_) | Target::Pattern(_) => None,

@@ -52,6 +52,9 @@ pub struct Evidence {
     pub head: Option<Oid>,
     /// Every file that differed from `head` when it started.
     pub files: BTreeMap<RepoPath, Content>,
+    /// Which of them were links or could be run: the mode that git has for each. Nothing if nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modes: Option<BTreeMap<RepoPath, String>>,
     /// Files that held something else when it ended.
     pub after: BTreeMap<RepoPath, Content>,
     /// Which of all these files are not this agent's.

@@ -84,14 +84,36 @@ pub struct Recording {
 struct Scene {
     head: Option<Oid>,
     files: BTreeMap<RepoPath, Content>,
+    modes: Option<BTreeMap<RepoPath, String>>,
 }
 
 impl Recording {
     /// To be called right before the command starts. `repo` is the checkout that it will see.
     pub fn begin(repo: &Repo, who: Actor, launch: Launch) -> Result<Self, EvidenceError> {
-        let (id, output_log, output) = reserve_output(&folder_of(repo.scope()))?;
         let started_at = Timestamp::now();
-        let start = Scene::of(repo)?;
+        Self::from(repo, who, launch, Scene::of(repo)?, started_at)
+    }
+
+    /// The same for a slot, which holds `base` with `files` changed, whatever git says of it.
+    pub fn begin_in_slot(
+        slot: &Repo,
+        who: Actor,
+        launch: Launch,
+        base: Oid,
+        files: BTreeMap<RepoPath, Content>,
+    ) -> Result<Self, EvidenceError> {
+        let modes = slot.unplain_modes(files.keys())?;
+        Self::from(slot, who, launch, Scene { head: Some(base), files, modes }, Timestamp::now())
+    }
+
+    fn from(
+        repo: &Repo,
+        who: Actor,
+        launch: Launch,
+        start: Scene,
+        started_at: Timestamp,
+    ) -> Result<Self, EvidenceError> {
+        let (id, output_log, output) = reserve_output(&folder_of(repo.scope()))?;
         let repo = repo.clone();
         Ok(Self { repo, who, launch, id, output_log, output, started_at, ended_at: None, start })
     }
@@ -138,6 +160,7 @@ impl Recording {
             output_sha256: ended.output_sha256,
             head: self.start.head,
             files: self.start.files,
+            modes: self.start.modes,
             after,
             foreign: Vec::new(),
             holders: BTreeMap::new(),
@@ -158,7 +181,8 @@ impl Scene {
         let status = repo.status()?;
         let mut files = repo.contents(status.paths())?;
         drop_unchanged(repo, &status, &mut files)?;
-        Ok(Self { head: status.head, files })
+        let modes = repo.unplain_modes(files.keys())?;
+        Ok(Self { head: status.head, files, modes })
     }
 
     /// The files that hold something else in `later`, with what they hold there.

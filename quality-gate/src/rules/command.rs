@@ -4,7 +4,6 @@ use std::path::Path;
 
 use mala_core::CommandPattern;
 
-use super::Breadth;
 use crate::Evidence;
 
 /// Options that make a test runner do something else than run tests.
@@ -33,6 +32,26 @@ const HOLLOW: &[&str] = &[
 const HARMLESS: &[&str] =
     &["-q", "--quiet", "-v", "-vv", "--verbose", "--locked", "--offline", "--frozen", "--no-color"];
 
+/// What runs a command as it is.
+const WRAPPERS: &[&str] = &["uv run python -m", "uv run", "poetry run", "python3 -m", "python -m"];
+/// Commands with several names.
+const SYNONYMS: &[&[&str]] = &[&["npm test", "npm t", "npm run test"], &["cargo test", "cargo t"]];
+
+/// All ways to write a required command that mean the same, as it is written first.
+pub(super) fn forms(pattern: &CommandPattern) -> Vec<CommandPattern> {
+    let text = pattern.to_string();
+    let core =
+        WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper)?.strip_prefix(' ')).unwrap_or(&text);
+    let synonyms = SYNONYMS.iter().find(|names| names.contains(&core)).copied().unwrap_or_default();
+    let names = std::iter::once(core).chain(synonyms.iter().copied());
+    let wrapped = names.flat_map(|name| {
+        let wrapped = WRAPPERS.iter().map(move |wrapper| format!("{wrapper} {name}"));
+        std::iter::once(name.to_owned()).chain(wrapped)
+    });
+    let others = wrapped.filter(|form| *form != text).filter_map(|form| form.parse().ok());
+    std::iter::once(pattern.clone()).chain(others).collect()
+}
+
 /// Why a command line that begins like the required one is not it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lacking {
@@ -40,20 +59,18 @@ pub(super) enum Lacking {
     Hollow(String),
     /// It ran in another folder.
     Elsewhere,
-    /// It ran only a part.
+    /// It ran only a part, or where the command means something else.
     Narrowed,
 }
 
 /// Nothing if it is the required command; `None` outside if it is another command altogether.
 pub(super) fn judge(
-    pattern: &CommandPattern,
+    forms: &[CommandPattern],
     evidence: &Evidence,
     root: &Path,
-    breadth: Breadth,
+    directory: &Path,
 ) -> Option<Option<Lacking>> {
-    if !pattern.matches(&evidence.argv) {
-        return None;
-    }
+    let pattern = forms.iter().find(|form| form.matches(&evidence.argv))?;
     let folder = evidence.folder();
     let cwd = folder.as_path();
     let hollow = evidence.argv.iter().skip(1).find(|arg| HOLLOW.contains(&arg.as_str()));
@@ -61,7 +78,7 @@ pub(super) fn judge(
         Some(Lacking::Hollow(option.clone()))
     } else if !cwd.starts_with(root) {
         Some(Lacking::Elsewhere)
-    } else if breadth == Breadth::Whole && (cwd != root || !is_whole(pattern, &evidence.argv)) {
+    } else if cwd != directory || !is_whole(pattern, &evidence.argv) {
         Some(Lacking::Narrowed)
     } else {
         None

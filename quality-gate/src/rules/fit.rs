@@ -8,12 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use mala_core::Timestamp;
-use mala_git::{Content, FileChange, GitError, Oid, Ownership, Repo, RepoPath};
+use mala_git::{Content, FileChange, GitError, Oid, Ownership, Repo, RepoPath, TreeEntry};
 use memchr::memmem::Finder;
 
 use super::{Foreign, GateError};
 use crate::Evidence;
 use crate::evidence::Sighting;
+
+/// The mode of a file that is neither a link nor to be run.
+const PLAIN_MODE: &str = "100644";
 
 /// How a record relates to a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +54,7 @@ pub(crate) struct Committed<'a> {
     /// How a record says that it ran on each of the changes, in the same order.
     written: Vec<Finder<'static>>,
     /// What other commits hold at the changed paths.
-    known: HashMap<Oid, BTreeMap<RepoPath, Oid>>,
+    known: HashMap<Oid, BTreeMap<RepoPath, TreeEntry>>,
 }
 
 impl<'a> Committed<'a> {
@@ -92,6 +95,10 @@ impl<'a> Committed<'a> {
             if self.at_start(evidence, path) != *committed {
                 return Ok(Fit::Differs((*path).clone()));
             }
+        }
+        let another_mode = self.subject.changes.iter().find(|change| !self.has_mode(evidence, change));
+        if let Some(change) = another_mode {
+            return Ok(Fit::Differs(change.path.clone()));
         }
         match self.own_commits(evidence)? {
             Some(unfit) => Ok(unfit),
@@ -160,6 +167,17 @@ impl<'a> Committed<'a> {
         Ok(untested.map_or(Fit::Fits { foreign: Vec::new() }, |change| Fit::Foreign(change.path)))
     }
 
+    /// True if a changed file had the mode it was committed with when the command started.
+    fn has_mode(&self, evidence: &Evidence, change: &FileChange) -> bool {
+        let Some(after) = &change.after else { return true };
+        let head = evidence.head.as_ref().and_then(|head| self.known.get(head)?.get(&change.path));
+        match (&evidence.modes, evidence.files.contains_key(&change.path)) {
+            (Some(modes), true) => modes.get(&change.path).map_or(PLAIN_MODE, String::as_str) == after.mode,
+            (None, true) => !change.changes_mode(),
+            (_, false) => head.is_none_or(|head| head.mode == after.mode),
+        }
+    }
+
     /// What a changed file held when the command started.
     fn at_start(&self, evidence: &Evidence, path: &RepoPath) -> Content {
         match evidence.files.get(path) {
@@ -170,14 +188,14 @@ impl<'a> Committed<'a> {
 
     /// What a commit that has been learnt holds at a changed path.
     fn in_commit(&self, commit: Option<&Oid>, path: &RepoPath) -> Content {
-        object(commit.and_then(|commit| self.known.get(commit)?.get(path)))
+        object(commit.and_then(|commit| self.known.get(commit)?.get(path)).map(|entry| &entry.oid))
     }
 
     fn learn(&mut self, head: Option<&Oid>) -> Result<(), GitError> {
         if let Some(head) = head
             && !self.known.contains_key(head)
         {
-            let entries = self.subject.repo.entries_in(head, self.changes.keys().copied())?;
+            let entries = self.subject.repo.tree_entries(head, self.changes.keys().copied())?;
             self.known.insert(head.clone(), entries);
         }
         Ok(())

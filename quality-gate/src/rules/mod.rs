@@ -12,6 +12,7 @@ mod token;
 mod without_code;
 
 use std::panic::resume_unwind;
+use std::path::PathBuf;
 use std::thread;
 
 use mala_config::{Settings, ValidateSettings};
@@ -35,23 +36,14 @@ pub struct Rules {
     pub issue: IssuePattern,
     /// Commands that must have passed on what was committed.
     pub required: Vec<CommandPattern>,
-    pub breadth: Breadth,
+    /// Where they must have been run, from the top of the checkout.
+    pub directory: PathBuf,
     pub foreign: Foreign,
     pub clean: Clean,
     /// What agents never change: the settings, which say what is asked of them.
     pub for_people: Vec<Pattern>,
     /// What counts as documentation.
     pub documentation: Vec<Pattern>,
-}
-
-/// How much of a required command must have been run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Breadth {
-    /// Arguments may be added: `pytest tests/unit` is a `pytest`.
-    #[default]
-    AsTyped,
-    /// The command as it is written, at the top of the checkout.
-    Whole,
 }
 
 /// What happens if others' changes were tested along.
@@ -79,7 +71,7 @@ impl Default for Rules {
         Self {
             issue: IssuePattern::default(),
             required: Vec::new(),
-            breadth: Breadth::default(),
+            directory: PathBuf::new(),
             foreign: Foreign::default(),
             clean: Clean::default(),
             for_people: vec![pattern(&SETTINGS_FILE)],
@@ -105,7 +97,7 @@ impl Rules {
         Ok(Self {
             issue: settings.gate.issue_pattern.parse()?,
             required: settings.required(),
-            breadth: Breadth::default(),
+            directory: PathBuf::from(&settings.validate.directory),
             foreign: if *strict { Foreign::Refused } else { Foreign::Named },
             clean: if *clean { Clean::Required } else { Clean::Ignored },
             for_people: Self::default().for_people,

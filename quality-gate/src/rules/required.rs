@@ -22,6 +22,8 @@ const NAME: CheckName = CheckName::Command;
 #[derive(Debug)]
 struct Case<'a> {
     pattern: &'a CommandPattern,
+    /// All ways to write it.
+    forms: Vec<CommandPattern>,
     decision: Option<Decision>,
     /// The newest record that does not count, and why.
     miss: Option<Miss>,
@@ -75,8 +77,7 @@ pub(super) fn check(
         };
     }
     let mut search = Search { repo, rules, subject, committed, cases: Vec::new() };
-    search.cases =
-        rules.required.iter().map(|pattern| Case { pattern, decision: None, miss: None }).collect();
+    search.cases = rules.required.iter().map(Case::new).collect();
     search.run(records)?;
     let mut checks = Vec::new();
     for case in &search.cases {
@@ -125,7 +126,7 @@ impl Search<'_> {
                 return Ok(ControlFlow::Break(()));
             }
             let head = &sighting.head;
-            let is_required = self.rules.required.iter().any(|pattern| pattern.matches(&head.argv));
+            let is_required = self.cases.iter().any(|case| case.is(&head.argv));
             has_met_claim = is_required && is_before(&head.ended_at, self.subject.claimed_at);
             if is_required && self.can_tell_something(sighting)? {
                 return self.consider(&sighting.evidence()?);
@@ -136,7 +137,7 @@ impl Search<'_> {
 
     /// True if the record could decide, or explain why nothing does. Long logs are mostly of records that do neither.
     fn can_tell_something(&mut self, sighting: &Sighting<'_>) -> Result<bool, GateError> {
-        let is_open = |case: &&Case<'_>| case.decision.is_none() && case.pattern.matches(&sighting.head.argv);
+        let is_open = |case: &&Case<'_>| case.decision.is_none() && case.is(&sighting.head.argv);
         let mut open = self.cases.iter().filter(is_open).peekable();
         if open.peek().is_none() {
             return Ok(false);
@@ -160,7 +161,8 @@ impl Search<'_> {
     fn judge(&mut self, at: usize, evidence: &Evidence) -> Result<(), GateError> {
         let case = &mut self.cases[at];
         let root = self.repo.root();
-        let Some(lacking) = command::judge(case.pattern, evidence, root, self.rules.breadth) else {
+        let Some(lacking) = command::judge(&case.forms, evidence, root, &root.join(&self.rules.directory))
+        else {
             return Ok(());
         };
         let why = match lacking {
@@ -188,7 +190,15 @@ fn program(pattern: &CommandPattern) -> String {
     pattern.to_string().split_whitespace().next().unwrap_or_default().to_owned()
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
+    fn new(pattern: &'a CommandPattern) -> Self {
+        Self { pattern, forms: command::forms(pattern), decision: None, miss: None }
+    }
+
+    fn is(&self, argv: &[String]) -> bool {
+        self.forms.iter().any(|form| form.matches(argv))
+    }
+
     fn check(&self, records: &Records<'_>, subject: &Subject) -> Result<Check, GateError> {
         let command = self.pattern;
         let again = format!("run `mala test -- {command}`");
@@ -229,7 +239,7 @@ impl Case<'_> {
         let word = program(self.pattern);
         let mut other = None;
         records.log.sift(Of::Anyone { word: &word }, |sighting| {
-            if !self.pattern.matches(&sighting.head.argv) {
+            if !self.is(&sighting.head.argv) {
                 return Ok(ControlFlow::Continue(()));
             }
             other = Some(sighting.evidence()?.agent);
@@ -251,7 +261,8 @@ impl Miss {
             }
             Why::Lacking(Lacking::Narrowed) => {
                 format!(
-                    "only a part of `{command}` was run: {again} at the top of the checkout, with nothing added"
+                    "only a part of `{command}` was run: {again}, with nothing added, where it is required (`validate.directory`, else the \
+                     top of the checkout)"
                 )
             }
             Why::Failed(ending) => format!("the last `{command}` failed ({ending}): fix it, then {again}"),

@@ -55,18 +55,18 @@ impl IssuePattern {
         format!("{before}{issue}{}", self.after)
     }
 
-    /// True if `text` names the issue, by the pattern or by its bare id, or says so in its `Mala-Issue` trailer.
+    /// True if the author of `text` names the issue, by the pattern or by its bare id. What mala adds itself says nothing.
     pub fn names(&self, text: &str, issue: &IssueId) -> bool {
         // A bare id must look like one: a plain number or word could stand for anything.
         let is_telling = issue.as_str().contains('-');
-        contains_token(text, &self.token(issue))
-            || (is_telling && contains_token(text, issue.as_str()))
-            || has_trailer(text, issue)
+        let (token, id) = (self.token(issue), issue.as_str());
+        let is_named = |line: &str| contains_token(line, &token) || (is_telling && contains_token(line, id));
+        authored(text).any(is_named)
     }
 
     /// True if `text` names some issue. The id is whatever stands in its place, up to the end of the word.
     pub fn names_any(&self, text: &str) -> bool {
-        let words = text.split(char::is_whitespace);
+        let words = authored(text).flat_map(|line| line.split(char::is_whitespace));
         let is_name = |word: &str| {
             word.match_indices(&self.before).any(|(at, _)| {
                 let id = &word[at + self.before.len()..];
@@ -74,7 +74,7 @@ impl IssuePattern {
                 IssueId::new(id[..end].trim_end_matches(is_joint)).is_ok_and(|id| self.names(word, &id))
             })
         };
-        words.into_iter().any(is_name) || text.lines().any(|line| line.starts_with("Mala-Issue: "))
+        words.into_iter().any(is_name)
     }
 }
 
@@ -94,9 +94,9 @@ pub(crate) fn contains_token(text: &str, token: &str) -> bool {
     false
 }
 
-fn has_trailer(text: &str, issue: &IssueId) -> bool {
-    text.lines()
-        .any(|line| line.strip_prefix("Mala-Issue:").is_some_and(|value| value.trim() == issue.as_str()))
+/// The lines that are no trailers of mala's own.
+fn authored(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.starts_with("Mala-"))
 }
 
 /// True if what follows, seen from the token outwards, belongs to the same word.
@@ -150,7 +150,7 @@ mod tests {
             "fix\u{3001}bd-proj-1\u{3002}",
             "bd-proj-12 and bd-proj-1",
             "bd-proj-1's sibling",
-            "fix\n\nMala-Issue: proj-1\nMala-Agent: A",
+            "fix\n\nfor bd-proj-1",
         ] {
             assert!(names(text, "proj-1"), "{text:?}");
         }
@@ -179,6 +179,7 @@ mod tests {
             "BD-PROJ-1",
             "bd-proj-\u{ff11}",
             "Mala-Issue: proj-12",
+            "fix\n\nMala-Issue: proj-1\nMala-Agent: bd-proj-1",
         ] {
             assert!(!names(text, "proj-1"), "{text:?}");
         }
@@ -189,7 +190,6 @@ mod tests {
         assert!(names("proj-1: fix", "proj-1"));
         assert!(!names("fix 12 bugs", "12"));
         assert!(names("fix bd-12", "12"));
-        assert!(!names("say Mala-Issue: 12", "12") && names("x\n\nMala-Issue: 12", "12"));
     }
 
     #[test]
@@ -202,10 +202,10 @@ mod tests {
     #[test]
     fn any_issue_will_do_where_none_is_known() {
         let pattern = IssuePattern::default();
-        for text in ["bd-x1: fix", "fix\n\nMala-Issue: 7", "see (bd-proj-12.3)"] {
+        for text in ["bd-x1: fix", "see (bd-proj-12.3)"] {
             assert!(pattern.names_any(text), "{text}");
         }
-        for text in ["fix", "bd-", "bd- x", "xbd-1"] {
+        for text in ["fix", "bd-", "bd- x", "xbd-1", "fix\n\nMala-Issue: bd-7"] {
             assert!(!pattern.names_any(text), "{text}");
         }
         let pattern: IssuePattern = "#<id>".parse().unwrap();

@@ -23,7 +23,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use mala_core::Excerpt;
-use mala_sandbox::Leash;
+use mala_sandbox::{Leash, Orphans};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -57,6 +57,17 @@ pub enum RunError {
     },
     #[error("lost track of the command")]
     Watch(#[source] io::Error),
+    #[error("the command was not done in time")]
+    Timeout,
+    #[error("nobody waits for the command any more")]
+    Forsaken,
+}
+
+/// Why a command was ended.
+#[derive(Debug, Clone, Copy)]
+enum CutOff {
+    Timeout,
+    Forsaken,
 }
 
 /// What to run.
@@ -66,6 +77,7 @@ pub struct Task<'a> {
     pub cwd: &'a Path,
     /// Where its output is saved.
     pub log: &'a Path,
+    pub manner: Manner<'a>,
 }
 
 /// Where the output goes besides the log.
@@ -83,20 +95,78 @@ pub enum Tie {
     Group,
 }
 
-/// Runs the command to its end. Standard input is the caller's.
-pub fn run(task: &Task<'_>, tie: Tie, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
+/// How a command runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Manner<'a> {
+    /// As the caller's own: with its environment, its standard input, its rights. Signals are passed on.
+    Plain(Tie),
+    /// In a slot: with an environment of its own, and nothing that it starts survives it.
+    Slot {
+        confinement: &'a Confinement,
+        timeout: Duration,
+        /// Becomes readable when nobody waits for the result any more.
+        asker: Option<BorrowedFd<'a>>,
+    },
+}
+
+/// What a command in a slot gets and may.
+#[derive(Debug, Clone)]
+pub struct Confinement {
+    /// The whole environment.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Where it may write, if the kernel can see to that.
+    pub writable: Vec<PathBuf>,
+}
+
+/// Runs the command to its end.
+pub fn run(task: &Task<'_>, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
     let (program, args) = task.argv.split_first().ok_or(RunError::Empty)?;
     let log = File::create(task.log).map_err(|source| RunError::Log { path: task.log.to_owned(), source })?;
     let start = |source| RunError::Start { program: program.to_string_lossy().into_owned(), source };
-    let signals = Signals::watch().map_err(RunError::Watch)?;
+    let signals = Signals::watch(matches!(task.manner, Manner::Plain(_))).map_err(RunError::Watch)?;
     let mut command = Command::new(program);
     command.args(args).current_dir(task.cwd).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let is_on_terminal = io::stdin().is_terminal();
-    let leash = match tie {
-        Tie::Tree => mala_sandbox::tie(&mut command).map_err(start)?,
-        Tie::Group => None,
+    let hold = hold(&mut command, task.manner).map_err(start)?;
+    let mut child = command.spawn().map_err(start)?;
+    let pipes = Pipes { out: child.stdout.take(), err: child.stderr.take() };
+    let (deadline, asker) = match task.manner {
+        Manner::Plain(_) => (None, None),
+        Manner::Slot { timeout, asker, .. } => (Some(Instant::now() + timeout), asker),
     };
-    let hold = match leash {
+    let log = Excerpt::new(Log { file: log, hash: Sha256::new() });
+    let mut watch = Watch { signals, hold: Some(hold), pipes, log, deadline, asker, cut_off: None };
+    let not_saved = |source| RunError::Log { path: task.log.to_owned(), source };
+    let spawned = watch.until_end(&mut child, tee).map_err(|lost| match lost {
+        Lost::Output(source) => not_saved(source),
+        Lost::Command(source) => RunError::Watch(source),
+    })?;
+    let status = watch.hold.as_ref().and_then(Hold::status).unwrap_or(spawned);
+    let Log { file, hash } = watch.log.finish().map_err(not_saved)?;
+    file.sync_data().map_err(not_saved)?;
+    let sum = Some(hex(&hash.finalize()));
+    match watch.cut_off {
+        Some(CutOff::Timeout) => Err(RunError::Timeout),
+        Some(CutOff::Forsaken) => Err(RunError::Forsaken),
+        None => Ok(Ended { exit_code: status.code(), signal: status.signal(), output_sha256: sum }),
+    }
+}
+
+/// Ties the command to this process.
+fn hold(command: &mut Command, manner: Manner<'_>) -> io::Result<Hold> {
+    let (leash, is_on_terminal) = match manner {
+        Manner::Plain(Tie::Tree) => (mala_sandbox::tie(command, Orphans::Stay)?, io::stdin().is_terminal()),
+        Manner::Plain(Tie::Group) => (None, io::stdin().is_terminal()),
+        Manner::Slot { confinement: Confinement { variables, writable }, .. } => {
+            command
+                .env_clear()
+                .envs(variables.iter().map(|(name, value)| (name, value)))
+                .stdin(Stdio::null());
+            let leash = mala_sandbox::tie(command, Orphans::End)?;
+            mala_sandbox::confine(command, writable)?;
+            (leash, false)
+        }
+    };
+    Ok(match leash {
         Some(leash) if is_on_terminal => Hold::Tied(leash),
         Some(leash) => {
             command.process_group(0);
@@ -104,24 +174,11 @@ pub fn run(task: &Task<'_>, tie: Tie, tee: &mut Tee<'_>) -> Result<Ended, RunErr
         }
         None if is_on_terminal => Hold::Terminal,
         None => {
-            let guard = Guard::start().map_err(start)?;
+            let guard = Guard::start()?;
             command.process_group(guard.group());
             Hold::Guarded(guard)
         }
-    };
-    let mut child = command.spawn().map_err(start)?;
-    let pipes = Pipes { out: child.stdout.take(), err: child.stderr.take() };
-    let mut watch = Watch { signals, hold, pipes, log: Excerpt::new(Log { file: log, hash: Sha256::new() }) };
-    let not_saved = |source| RunError::Log { path: task.log.to_owned(), source };
-    let spawned = watch.until_end(&mut child, tee).map_err(|lost| match lost {
-        Lost::Output(source) => not_saved(source),
-        Lost::Command(source) => RunError::Watch(source),
-    })?;
-    let status = watch.hold.status().unwrap_or(spawned);
-    let Log { file, hash } = watch.log.finish().map_err(not_saved)?;
-    file.sync_data().map_err(not_saved)?;
-    let sum = Some(hex(&hash.finalize()));
-    Ok(Ended { exit_code: status.code(), signal: status.signal(), output_sha256: sum })
+    })
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -158,11 +215,15 @@ impl Hold {
     }
 }
 
-struct Watch {
+struct Watch<'a> {
     signals: Signals,
-    hold: Hold,
+    /// Nothing once the command was cut off.
+    hold: Option<Hold>,
     pipes: Pipes,
     log: Excerpt<Log>,
+    deadline: Option<Instant>,
+    asker: Option<BorrowedFd<'a>>,
+    cut_off: Option<CutOff>,
 }
 
 struct Pipes {
@@ -206,16 +267,16 @@ struct Ready {
     out: bool,
     err: bool,
     signal: bool,
+    forsaken: bool,
 }
 
-impl Watch {
+impl Watch<'_> {
     fn until_end(&mut self, child: &mut Child, tee: &mut Tee<'_>) -> Result<ExitStatus, Lost> {
         let mut ended: Option<(ExitStatus, Instant)> = None;
         loop {
             // Before one more look at the pipes, in which there is by now what the command itself has said.
             let is_late = ended.is_some_and(|(_, at)| at.elapsed() > LONGEST_LINGER);
-            let ready =
-                self.wait(if ended.is_some() { PollTimeout::from(LINGER) } else { PollTimeout::NONE })?;
+            let ready = self.wait(ended.is_some())?;
             if ready.out {
                 forward(&mut self.pipes.out, tee.out, &mut self.log)?;
             }
@@ -225,9 +286,13 @@ impl Watch {
             if ready.signal {
                 let arrived = self.signals.take();
                 // What has ended may have left its number to another.
-                if ended.is_none() {
-                    arrived.into_iter().for_each(|signal| self.hold.pass_on(signal, child));
+                if let Some(hold) = self.hold.as_ref().filter(|_| ended.is_none()) {
+                    arrived.into_iter().for_each(|signal| hold.pass_on(signal, child));
                 }
+            }
+            let is_timed_out = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            if ended.is_none() && (ready.forsaken || is_timed_out) {
+                self.cut_off(if ready.forsaken { CutOff::Forsaken } else { CutOff::Timeout }, child);
             }
             if ended.is_none() {
                 ended = child.try_wait()?.map(|status| (status, Instant::now()));
@@ -242,11 +307,30 @@ impl Watch {
         }
     }
 
-    fn wait(&self, timeout: PollTimeout) -> io::Result<Ready> {
-        let watched: [Option<BorrowedFd<'_>>; 3] = [
+    /// Ends the command and all that it has started.
+    fn cut_off(&mut self, why: CutOff, child: &Child) {
+        self.cut_off.get_or_insert(why);
+        (self.deadline, self.asker) = (None, None);
+        // A keeper that is let go of ends its tree.
+        match self.hold.take() {
+            Some(Hold::Guarded(guard)) => guard.signal(Signal::SIGKILL),
+            Some(Hold::Terminal) => signals::send(child.id(), Signal::SIGKILL),
+            Some(Hold::Tied(_) | Hold::TiedGroup(_)) | None => {}
+        }
+    }
+
+    fn wait(&self, has_ended: bool) -> io::Result<Ready> {
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let timeout = match left {
+            _ if has_ended => PollTimeout::from(LINGER),
+            Some(left) => PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
+            None => PollTimeout::NONE,
+        };
+        let watched: [Option<BorrowedFd<'_>>; 4] = [
             self.pipes.out.as_ref().map(AsFd::as_fd),
             self.pipes.err.as_ref().map(AsFd::as_fd),
             Some(self.signals.as_fd()),
+            self.asker,
         ];
         let mut fds: Vec<PollFd<'_>> =
             watched.iter().flatten().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
@@ -258,7 +342,12 @@ impl Watch {
         }
         let mut events = fds.iter().map(|fd| fd.any().unwrap_or(false));
         let mut is_ready = |fd: &Option<BorrowedFd<'_>>| fd.is_some() && events.next().unwrap_or(false);
-        Ok(Ready { out: is_ready(&watched[0]), err: is_ready(&watched[1]), signal: is_ready(&watched[2]) })
+        Ok(Ready {
+            out: is_ready(&watched[0]),
+            err: is_ready(&watched[1]),
+            signal: is_ready(&watched[2]),
+            forsaken: is_ready(&watched[3]),
+        })
     }
 }
 

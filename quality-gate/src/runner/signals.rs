@@ -21,13 +21,13 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    pub(super) fn watch() -> io::Result<Self> {
+    /// With `stops`, for what asks this process to stop; in any case for the end of a command.
+    pub(super) fn watch(stops: bool) -> io::Result<Self> {
         let (bell, rope) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         let mut signals = Self { bell, seen: Vec::new(), registered: Vec::new() };
-        for (number, signal) in
-            [(SIGHUP, Signal::SIGHUP), (SIGINT, Signal::SIGINT), (SIGTERM, Signal::SIGTERM)]
-        {
+        let asked = [(SIGHUP, Signal::SIGHUP), (SIGINT, Signal::SIGINT), (SIGTERM, Signal::SIGTERM)];
+        for (number, signal) in asked.into_iter().filter(|_| stops) {
             let flag = Arc::new(AtomicBool::new(false));
             signals.registered.push(signal_hook::flag::register(number, Arc::clone(&flag))?);
             signals.registered.push(pipe::register(number, rope.try_clone()?)?);

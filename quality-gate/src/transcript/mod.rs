@@ -147,6 +147,7 @@ fn conclude(
         // Every file that matters is listed, so no commit has to stand in for the rest.
         head: None,
         files: now.iter().map(then).collect(),
+        modes: None,
         after: BTreeMap::new(),
         foreign: foreign.keys().cloned().collect(),
         holders: foreign.iter().filter_map(holder).collect(),

@@ -9,7 +9,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use mala_gate::evidence::Ended;
-use mala_gate::runner::{Task, Tee, Tie, run};
+use mala_gate::runner::{Manner, Task, Tee, Tie, run};
+
+const GROUP: Manner<'_> = Manner::Plain(Tie::Group);
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sha2::{Digest, Sha256};
@@ -20,8 +22,8 @@ fn run_script(w: &World, script: &str) -> (Ended, String, String, Vec<u8>) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let argv = ["sh", "-c", script].map(Into::into);
     let log = w.base().join("log");
-    let task = Task { argv: &argv, cwd: &w.root, log: &log };
-    let ended = run(&task, Tie::Group, &mut Tee { out: &mut out, err: &mut err }).unwrap();
+    let task = Task { argv: &argv, cwd: &w.root, log: &log, manner: GROUP };
+    let ended = run(&task, &mut Tee { out: &mut out, err: &mut err }).unwrap();
     (ended, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap(), fs::read(&log).unwrap())
 }
 
@@ -42,8 +44,8 @@ fn output_that_cannot_be_saved_is_shown_and_the_file_is_named() {
     let w = World::empty();
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let argv = ["sh", "-c", "echo 1"].map(Into::into);
-    let task = Task { argv: &argv, cwd: &w.root, log: Path::new("/dev/full") };
-    let error = run(&task, Tie::Group, &mut Tee { out: &mut out, err: &mut err }).unwrap_err();
+    let task = Task { argv: &argv, cwd: &w.root, log: Path::new("/dev/full"), manner: GROUP };
+    let error = run(&task, &mut Tee { out: &mut out, err: &mut err }).unwrap_err();
     assert_eq!(error.to_string(), "cannot save the output in `/dev/full`");
     assert_eq!(out, b"1\n");
 }
@@ -101,8 +103,7 @@ fn a_caller_that_stops_listening_does_not_stop_the_command() {
     let argv = ["sh", "-c", "echo 1; echo 2; exit 3"].map(Into::into);
     let log = w.base().join("log");
     let ended = run(
-        &Task { argv: &argv, cwd: &w.root, log: &log },
-        Tie::Group,
+        &Task { argv: &argv, cwd: &w.root, log: &log, manner: GROUP },
         &mut Tee { out: &mut Deaf, err: &mut Deaf },
     )
     .unwrap();
@@ -115,9 +116,9 @@ fn a_program_that_is_not_there_is_named() {
     let log = w.base().join("log");
     let argv = ["no-such-program".into()];
     let mut tee = Tee { out: &mut io::sink(), err: &mut io::sink() };
-    let error = run(&Task { argv: &argv, cwd: &w.root, log: &log }, Tie::Group, &mut tee).unwrap_err();
+    let error = run(&Task { argv: &argv, cwd: &w.root, log: &log, manner: GROUP }, &mut tee).unwrap_err();
     assert_eq!(error.to_string(), "cannot start `no-such-program`");
-    let error = run(&Task { argv: &[], cwd: &w.root, log: &log }, Tie::Group, &mut tee).unwrap_err();
+    let error = run(&Task { argv: &[], cwd: &w.root, log: &log, manner: GROUP }, &mut tee).unwrap_err();
     assert_eq!(error.to_string(), "there is no command to run: write it behind `--`");
 }
 

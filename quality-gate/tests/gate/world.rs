@@ -73,10 +73,6 @@ impl World {
         self.env().into_iter().fold(Repo::new(self.scope()), |repo, (name, value)| repo.with_env(name, value))
     }
 
-    pub(crate) fn state(&self) -> PathBuf {
-        self.scope().state_dir()
-    }
-
     /// Everything that a failed command must leave alone: last commit, index, and every file's bytes and mode.
     pub(crate) fn photo(&self) -> String {
         let head = self.try_git(&["rev-parse", "HEAD"]).stdout;

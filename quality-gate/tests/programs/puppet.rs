@@ -2,19 +2,17 @@
 //!
 //! `gate-puppet commit ROOT MESSAGE PATH...` commits as the agent `A`, which owns everything.
 //! `gate-puppet run LOG CMD...` runs a command and ends as it does.
-//! `gate-puppet snapshot ROOT` makes a snapshot and keeps it until its input ends.
 
 use std::error::Error;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::Path;
 use std::{env, process};
 
 use mala_core::{Actor, AgentId, Fence, Key, Owner, Scope, Timestamp};
 use mala_gate::commit;
 use mala_gate::rules::Foreign;
-use mala_gate::runner::{Task, Tee, Tie, run};
+use mala_gate::runner::{Manner, Task, Tee, Tie, run};
 use mala_git::commit::{GitHooks, Request, Selection};
-use mala_git::snapshot::Snapshot;
 use mala_git::{Holder, Ownership, OwnershipError, Repo, RepoPath};
 
 struct All;
@@ -34,8 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["commit", root, message, paths @ ..] => commit_paths(Path::new(root), message, paths),
         ["run", log, command @ ..] => run_command(Path::new(log), command),
-        ["snapshot", root] => keep_snapshot(Path::new(root)),
-        _ => Err("usage: gate-puppet commit|run|snapshot ...".into()),
+        _ => Err("usage: gate-puppet commit|run ...".into()),
     }
 }
 
@@ -46,18 +43,9 @@ fn owner() -> Owner {
 fn run_command(log: &Path, command: &[&str]) -> Result<(), Box<dyn Error>> {
     let argv: Vec<_> = command.iter().map(Into::into).collect();
     let (mut out, mut err) = (io::stdout(), io::stderr());
-    let task = Task { argv: &argv, cwd: Path::new("."), log };
-    let ended = run(&task, Tie::Group, &mut Tee { out: &mut out, err: &mut err })?;
+    let task = Task { argv: &argv, cwd: Path::new("."), log, manner: Manner::Plain(Tie::Group) };
+    let ended = run(&task, &mut Tee { out: &mut out, err: &mut err })?;
     process::exit(ended.exit_code.unwrap_or_else(|| 128 + ended.signal.unwrap_or(0)));
-}
-
-fn keep_snapshot(root: &Path) -> Result<(), Box<dyn Error>> {
-    let repo = Repo::new(Scope::discover(root)?);
-    let head = repo.resolve("HEAD")?.ok_or("no commit")?;
-    let _snapshot = Snapshot::of_commit(&repo, &head, &owner(), &[])?;
-    io::stdout().write_all(b"ready\n")?;
-    io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
 }
 
 fn commit_paths(root: &Path, message: &str, paths: &[&str]) -> Result<(), Box<dyn Error>> {

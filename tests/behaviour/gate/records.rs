@@ -216,7 +216,7 @@ fn secrets_in_arguments_and_environment_are_in_no_log() {
 }
 
 #[test]
-fn a_run_in_a_snapshot_counts_for_the_folder_it_stands_for_also_in_a_linked_worktree() {
+fn a_run_in_a_slot_counts_for_the_directory_it_stands_for_also_in_a_linked_worktree() {
     let world = world();
     let linked = world.base().join("linked");
     world.git(&["worktree", "add", "-q", linked.to_str().unwrap(), "-b", "side"]);
@@ -225,7 +225,8 @@ fn a_run_in_a_snapshot_counts_for_the_folder_it_stands_for_also_in_a_linked_work
          mala commit -m 'bd-1: x' {QUIET}; mala gate check --json"
     );
     let mut command = mala(&world, ["exec", "--agent", "ann", "--issue", "bd-1", "--", "sh", "-c", &script]);
-    let answer = with_path(&world, command.current_dir(&linked));
+    let command = command.current_dir(&linked).env("MALA_VALIDATE_DIRECTORY", "sub");
+    let answer = with_path(&world, command);
     assert_eq!((answer.code, failed(&answer)), (0, Vec::new()), "{answer:?}");
     let record = &records(&world)[0];
     assert_eq!(record["isolated"], true);
@@ -233,34 +234,39 @@ fn a_run_in_a_snapshot_counts_for_the_folder_it_stands_for_also_in_a_linked_work
 }
 
 #[test]
-fn an_isolated_test_in_a_folder_that_the_snapshot_does_not_have_is_refused() {
+fn an_isolated_test_in_a_directory_that_the_slot_does_not_have_is_refused() {
     let world = world();
     let fresh = world.root().join("fresh");
     fs::create_dir(&fresh).unwrap();
     let mut direct = mala(&world, ["test", "--agent", "ann", "--isolated", "--", "check-all"]);
     let inside = agent(&world, "bob", "bd-1", "cd fresh && mala test --isolated -- check-all");
     for answer in [with_path(&world, direct.current_dir(&fresh)), inside] {
-        assert!(answer.code == 2 && answer.err.contains("`fresh` is not in the snapshot"), "{answer:?}");
+        assert!(answer.code == 2 && answer.err.contains("`fresh` is not in the slot"), "{answer:?}");
         assert!(answer.err.contains(&format!("cd {}", world.root().display())), "{answer:?}");
     }
     assert!(records(&world).is_empty());
 }
 
 #[test]
-fn what_a_killed_isolated_test_leaves_is_gone_after_the_next_one() {
+fn a_killed_isolated_test_ends_with_all_it_started_and_the_next_one_has_its_slot() {
     let world = world();
-    let snapshots = || fs::read_dir(world.scope().work_dir().join("snapshots")).map_or(0, Iterator::count);
+    let script = "setsid sh -c 'echo $$ >\"$HOME/pid\"; exec sleep 600' & sleep 600";
     let mut killed =
-        mala(&world, ["test", "--agent", "ann", "--isolated", "--", "sleep", "600"]).spawn().unwrap();
-    mala_tests::eventually("it has made its snapshot", || {
-        done(&world, "logs list --kind test.started --json").json()["events"].as_array().unwrap().len() == 1
-    });
+        mala(&world, ["test", "--agent", "ann", "--isolated", "--", "sh", "-c", script]).spawn().unwrap();
+    let slots = || {
+        let cache = fs::read_dir(world.home().join(".cache/mala")).into_iter().flatten().flatten().next();
+        cache.map(|repository| repository.path().join("slots"))
+    };
+    let pid = || fs::read_to_string(slots()?.join("t1/home/pid")).ok().filter(|pid| pid.ends_with('\n'));
+    mala_tests::eventually("it is at work", || pid().is_some());
     killed.kill().unwrap();
     killed.wait().unwrap();
-    assert_eq!(snapshots(), 1);
+    let pid = pid().unwrap();
+    mala_tests::eventually("nothing of it is left", || !fs::exists(format!("/proc/{}", pid.trim())).unwrap());
     let next =
         with_path(&world, &mut mala(&world, ["test", "--agent", "bob", "--isolated", "--", "check-all"]));
-    assert_eq!((next.code, snapshots()), (0, 0), "{next:?}");
+    assert_eq!(next.code, 0, "{next:?}");
+    assert!(!slots().unwrap().join("t2").exists(), "one slot was enough");
 }
 
 #[test]

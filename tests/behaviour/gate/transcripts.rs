@@ -145,27 +145,21 @@ fn a_sessions_own_transcript_is_found_by_what_its_hooks_told() {
     assert!(first.err.contains("an agent cannot name its own transcript"), "{}", first.err);
 }
 
-/// A run of one issue, whose agent tells of a transcript in which its client ran the required command somewhere else.
-fn run(settings: &str) -> Run {
+/// A run of one issue, whose agent commits what fails, and whose client says that the required command has passed.
+#[test]
+fn in_a_run_no_transcript_stands_for_what_mala_runs_itself() {
     let script = r#"
         printf '%s' "$START" | "$MALA" hook claude > /dev/null
-        echo work > $id.txt; sleep 0.05
+        echo broken > $id.txt; sleep 0.05
         sed "s/AT/$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)/g" "$TRANSCRIPT.draft" > "$TRANSCRIPT"
         commit done"#;
-    let batch = Batch::with(script, &format!("[run]\ngate_attempts = 1\nattempts = 1\n{settings}"));
+    let settings = "[run]\ngate_attempts = 0\nattempts = 1\n[transcripts]\nevidence = true";
+    let batch = Batch::with(script, settings);
     batch.issue("bd-1", &[]);
     let transcript = draft(&batch.world, "sh check.sh");
     let mut command = batch.command(&[]);
     command.env("START", start_of(&batch.world, &transcript).to_string()).env("TRANSCRIPT", &transcript);
-    command.output().map(Answer::from).unwrap().into()
-}
-
-#[test]
-fn a_run_accepts_the_transcript_of_an_agents_client_only_where_the_settings_say_so() {
-    let trusting = run("[transcripts]\nevidence = true");
-    assert_eq!((trusting.code, trusting.issues("done")), (0, vec!["bd-1"]), "{trusting:?}");
-    assert!(trusting.all("rejected").is_empty(), "{trusting:?}");
-    let strict = run("");
-    assert_eq!((strict.code, strict.issues("handed_over")), (1, vec!["bd-1"]), "{strict:?}");
-    assert_eq!(strict.all("rejected")[0]["failed"][0]["name"], "command", "{strict:?}");
+    let run: Run = command.output().map(Answer::from).unwrap().into();
+    assert_eq!((run.code, run.issues("handed_over")), (1, vec!["bd-1"]), "{run:?}");
+    assert_eq!(run.all("rejected")[0]["failed"][0]["name"], "command", "{run:?}");
 }

@@ -20,7 +20,8 @@ fn an_issue_ends_in_a_commit_that_is_proven() {
 #[test]
 fn an_agent_that_claims_what_it_did_not_do_is_told_and_goes_on() {
     let batch = Batch::new(
-        "if is_retry; then printf '%s' \"$prompt\" > $OUT; tested; else echo work > $id.txt; commit untested; echo all tests pass; fi",
+        "if is_retry; then printf '%s' \"$prompt\" > $OUT; echo work > $id.txt; commit mended; \
+         else echo broken > $id.txt; commit untested; echo all tests pass; fi",
     );
     batch.issue("bd-1", &[]);
     let out = batch.outside("told");
@@ -40,7 +41,10 @@ fn an_agent_that_claims_what_it_did_not_do_is_told_and_goes_on() {
 
 #[test]
 fn the_gate_sends_an_agent_back_only_so_often() {
-    let batch = Batch::with("date +%s%N >> $id.txt; commit again", "[run]\ngate_attempts = 2\nattempts = 1");
+    let batch = Batch::with(
+        "echo broken; date +%s%N > $id.txt; echo broken >> $id.txt; commit again",
+        "[run]\ngate_attempts = 2\nattempts = 1",
+    );
     batch.issue("bd-1", &[]);
     let run = batch.run(&[]);
     assert_eq!((run.code, run.issues("started").len()), (1, 3), "{run:?}");

@@ -12,8 +12,7 @@ use super::Batch;
 /// An agent that is refused once, told, and then succeeds: it passes through every state. A third process fails.
 const SCRIPT: &str = r#"
     echo $$ >> "$OUT/processes"
-    echo work >> $id.txt
-    if is_retry; then tested; fi
+    if is_retry; then echo work > $id.txt; else echo broken $$ > $id.txt; fi
     commit step
 "#;
 

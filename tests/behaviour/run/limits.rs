@@ -59,8 +59,8 @@ fn waiting_for_others_is_not_silence() {
 fn waiting_for_a_turn_to_test_is_not_silence_and_neither_is_testing() {
     let script = r#"
         case $id in
-        bd-1) while ! [ -e $OUT/slow ]; do echo waiting; sleep 0.05; done; echo work > $id.txt; "$MALA" test -- sh check.sh; commit done;;
-        *) "$MALA" test -- sh check.sh slow; sleep 5; touch $OUT/tested;;
+        bd-1) while ! [ -e $OUT/slow ]; do echo waiting; sleep 0.05; done; echo work > $id.txt; "$MALA" test --wait 1m -- sh check.sh; commit done;;
+        *) "$MALA" test --wait 1m -- sh check.sh slow; sleep 5; touch $OUT/tested;;
         esac"#;
     let batch = batch(script, "idle = \"7s\"\ntotal = \"60s\"");
     batch.issue("bd-2", &["--priority", "0"]);

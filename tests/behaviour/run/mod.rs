@@ -12,6 +12,7 @@ mod kills;
 mod limits;
 mod obstacles;
 mod parking;
+mod proof;
 mod questions;
 mod recovery;
 mod restoring;

@@ -243,7 +243,7 @@ asker)
     if goes_on 'is yours now'; then
         echo asker >> base.txt; tested && commit done
     else
-        until_there held; "$MALA" test -- sh check.sh for-ever & until_there testing; hook "$CLIENT" base.txt
+        until_there held; "$MALA" test --wait 1m -- sh check.sh for-ever & until_there testing; hook "$CLIENT" base.txt
     fi ;;
 esac
 "#;

@@ -54,8 +54,7 @@ fn uncommitted_files_and_missing_hooks_are_warned_about_at_the_start() {
 
 #[test]
 fn commits_that_were_not_accepted_are_listed_with_the_way_to_undo_them() {
-    let script =
-        "echo $attempt > $id.txt; case $attempt in 1) commit untested;; *) tested && commit done;; esac";
+    let script = "case $attempt in 1) echo broken > $id.txt; commit untested;; *) echo work > $id.txt; tested && commit done;; esac";
     let batch = Batch::with(script, "[run]\ngate_attempts = 0");
     batch.issue("bd-1", &[]);
     let answer = batch.text(&[]);

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mala_config::Settings;
 use mala_core::file::MESSAGE;
-use mala_gate::rerun::{self, Suite};
-use mala_gate::runner::{Tee, Tie};
+use mala_gate::runner::Tee;
 use mala_gate::transcript::SessionTranscript;
 use mala_gate::verdict::{Status, Verdict};
 use mala_gate::{Gate, Question};
 use mala_git::Repo;
+use mala_landing::{Pool, Requirements, Slots, Validate};
 use mala_logs::telemetry::spans::{self, Span};
 use mala_logs::telemetry::{GateResult, metrics};
-use mala_store::{Store, process};
+use mala_store::Store;
 
 use super::Judged;
 use crate::context::{Context, open};
@@ -33,7 +33,7 @@ pub(crate) struct CheckArgs {
     /// The commit
     #[arg(long, value_name = "REV")]
     commit: Option<String>,
-    /// Run all required commands in a clean snapshot of the commit, instead of trusting earlier runs
+    /// Run all required commands in a slot that holds the commit, instead of trusting earlier runs
     #[arg(long)]
     rerun: bool,
     /// File with the agent's last message, which may declare that no commit is needed; `-` for standard input
@@ -102,25 +102,23 @@ fn tell(span: &Span, verdict: &Verdict) {
     }
 }
 
-/// The verdict with every required command run anew. Agents cannot ask for it: what they wrote would run outside of their tree.
+/// The verdict with every required command run by mala, in a slot that holds the commit.
 fn rerun(context: &Context, repo: &Repo, settings: &Settings, verdict: Verdict) -> Result<Verdict, CliError> {
-    if context.supervised.is_some() {
-        return Err(CliError::refused("an agent cannot have its tests rerun outside of its own tree")
-            .hint("run them in a snapshot: mala test --isolated -- COMMAND"));
-    }
-    if settings.required().is_empty() {
+    let requirements = Requirements::of(settings);
+    if requirements.is_empty() {
         return Err(CliError::usage("there is nothing to rerun: no command is required")
             .hint("name some in mala.toml: [validate] commands = [\"cargo test\"], or choose a preset"));
     }
     let Some(commit) = verdict.commit.clone() else { return Ok(verdict) };
-    let (commands, carried, owner) =
-        (settings.required(), super::super::test::carried(settings), process::current());
-    let suite = Suite { commands: &commands, carried: &carried, owner: &owner, tie: Tie::Tree };
+    let slots = Slots::of(repo, settings).map_err(CliError::failed)?;
+    let asker = context.asker_process();
+    let validate =
+        Validate { repo, slots: &slots, pool: Pool::Validation, requirements: &requirements, asker };
     // The answer has standard output for itself.
     let (mut out, mut err) = (context.ui.err(), context.ui.err());
-    let rerun = rerun::rerun(repo, &commit, &suite, &mut Tee { out: &mut *out, err: &mut *err })
-        .map_err(CliError::failed)?;
-    Ok(verdict.with_rerun(&rerun))
+    let validation =
+        validate.commit(&commit, &mut Tee { out: &mut *out, err: &mut *err }).map_err(CliError::failed)?;
+    Ok(verdict.with_commands(validation.checks()))
 }
 
 fn read(context: &Context, file: &Path) -> Result<String, CliError> {

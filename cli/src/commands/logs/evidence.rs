@@ -105,7 +105,7 @@ pub(super) fn write_whole(out: &mut dyn Write, record: &Evidence) -> io::Result<
     write_list(out, std::slice::from_ref(record))?;
     let mut line = |name: &str, value: &str| writeln!(out, "        {name}: {}", plain(value));
     line("folder", &record.cwd)?;
-    let how = if record.isolated { "in a snapshot of its own" } else { "in the shared checkout" };
+    let how = if record.isolated { "in a slot" } else { "in the shared checkout" };
     line("ran", &format!("{how}, for {}", span(record.ended_at.since(record.started_at))))?;
     if let Some(issue) = &record.issue {
         line("issue", issue.as_str())?;

@@ -351,6 +351,17 @@ fn changed_tree(repo: &Repo, head: Option<&Oid>, update: &[&str], input: &[u8]) 
     oid(git.line(&["write-tree"], b"")?)
 }
 
+/// A commit that is on no branch: `base` with these files as they are in the checkout now.
+pub fn work_commit(repo: &Repo, base: &Oid, paths: &[RepoPath], message: &str) -> Result<Oid, SalvageError> {
+    if paths.is_empty() {
+        return Ok(base.clone());
+    }
+    let update = ["--add", "--remove", "--replace", "-z", "--stdin"];
+    let tree = changed_tree(repo, Some(base), &update, &nul_separated(paths))?;
+    let git = Git::at(repo.root());
+    oid(git.line(&["commit-tree", tree.as_str(), "-p", base.as_str()], message.as_bytes())?)
+}
+
 pub fn oid(text: String) -> Result<Oid, SalvageError> {
     Oid::parse(&text).ok_or(SalvageError::Odd(text))
 }

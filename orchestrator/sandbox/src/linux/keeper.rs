@@ -31,6 +31,8 @@ pub(crate) enum Care {
     /// What is left when the first process has ended goes on. Nobody listens before: whatever was said until then would fill the
     /// socket, and hold the keeper up for ever.
     Tied,
+    /// The same, except that the tree ends with its first process.
+    Ended,
 }
 
 /// Makes the calling process the one that inherits the tree's orphans, and deaf to signals.
@@ -84,7 +86,7 @@ pub(crate) unsafe fn keep(control: RawFd, root: pid_t, care: Care) -> ! {
             libc::read(deaths, information.as_mut_ptr().cast(), information.len());
             ended = reap(control, root, care);
         }
-        if care == Care::Supervised {
+        if care != Care::Tied {
             end_tree();
         }
         let status = ended.unwrap_or(0).to_ne_bytes();

@@ -9,6 +9,7 @@ use rustix::net::{self, RecvFlags, SendFlags};
 
 use super::keeper::{self, Care};
 use super::supervisor::control_pair;
+use crate::Orphans;
 
 /// The hold on a program that was tied. Letting go of it ends the program and all that descends from it.
 #[derive(Debug)]
@@ -17,16 +18,21 @@ pub struct Leash {
 }
 
 /// Arranges that `command`, once spawned, does not outlive this process, nor does anything that it started. What is spawned is a
-/// keeper, which is deaf to signals and ends right after the program. What the program left running then goes on.
-pub fn tie(command: &mut Command) -> io::Result<Option<Leash>> {
+/// keeper, which is deaf to signals and ends right after the program; `orphans` says what becomes of what the program left
+/// running then.
+pub fn tie(command: &mut Command, orphans: Orphans) -> io::Result<Option<Leash>> {
     let (control, keepers) = control_pair()?;
     let ours = control.as_raw_fd();
+    let care = match orphans {
+        Orphans::Stay => Care::Tied,
+        Orphans::End => Care::Ended,
+    };
     // SAFETY: `enter` allocates nothing, takes no lock and never unwinds into the parent's frames.
-    unsafe { command.pre_exec(move || enter(ours, keepers.as_raw_fd())) };
+    unsafe { command.pre_exec(move || enter(ours, keepers.as_raw_fd(), care)) };
     Ok(Some(Leash { control }))
 }
 
-fn enter(ours: RawFd, keepers: RawFd) -> io::Result<()> {
+fn enter(ours: RawFd, keepers: RawFd, care: Care) -> io::Result<()> {
     // SAFETY: runs after `fork` in a process of its own; the mask is filled before it is used.
     unsafe {
         // If it stayed open here, nobody would notice the death of this process.
@@ -38,7 +44,7 @@ fn enter(ours: RawFd, keepers: RawFd) -> io::Result<()> {
         match libc::fork() {
             -1 => return Err(io::Error::last_os_error()),
             0 => {}
-            program => keeper::keep(keepers, program, Care::Tied),
+            program => keeper::keep(keepers, program, care),
         }
         libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
         if !keeper::die_with(keeper) {

@@ -3,6 +3,7 @@
 mod broker;
 mod callers;
 mod capture;
+mod confine;
 mod disguise;
 mod drain;
 mod filter;
@@ -31,6 +32,7 @@ mod unprotected;
 mod zones;
 
 pub use capture::Capture;
+pub use confine::confine;
 pub use drain::{has_writers, writers};
 pub use gate::Held;
 pub use identity::{identity_of, identity_of_open, remove_name};

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mala_sandbox::{Attempt, Guard, Jail, Ruling};
+use mala_sandbox::{Attempt, Guard, Jail, Orphans, Ruling};
 
 use crate::world::{HELD, Mode, Outcome, User, World};
 
@@ -416,7 +416,7 @@ fn a_supervisor_that_is_killed_while_it_starts_leaves_nothing() {
 fn a_tied_program_may_be_stopped_as_often_as_one_likes() {
     let mut command = Command::new("sleep");
     command.arg("600");
-    let leash = mala_sandbox::tie(&mut command).unwrap().unwrap();
+    let leash = mala_sandbox::tie(&mut command, Orphans::Stay).unwrap().unwrap();
     let mut keeper = command.spawn().unwrap();
     let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", keeper.id())).unwrap();
     let program: u32 = children.trim().parse().unwrap();
@@ -431,4 +431,38 @@ fn a_tied_program_may_be_stopped_as_often_as_one_likes() {
     signal("-TERM", program);
     wait_for("its keeper ends with it", || keeper.try_wait().unwrap().is_some());
     assert_eq!(leash.status().and_then(|status| status.signal()), Some(15));
+}
+
+#[test]
+fn what_a_program_leaves_running_goes_on_or_ends_with_it() {
+    for (orphans, survives) in [(Orphans::Stay, true), (Orphans::End, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = dir.path().join("pid");
+        let mut command = Command::new("sh");
+        command.args(["-c", "setsid sleep 600 >/dev/null 2>&1 & echo $! >\"$0\""]).arg(&pid);
+        let _leash = mala_sandbox::tie(&mut command, orphans).unwrap().unwrap();
+        assert!(command.status().unwrap().success());
+        let pid = fs::read_to_string(&pid).unwrap();
+        assert_eq!(is_alive(&pid), survives, "{orphans:?}");
+        if survives {
+            signal("-KILL", pid.trim().parse().unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_confined_program_writes_where_it_may_and_nowhere_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (inside, outside) = (dir.path().join("inside"), dir.path().join("outside"));
+    fs::create_dir_all(&inside).unwrap();
+    fs::create_dir_all(&outside).unwrap();
+    fs::write(outside.join("file"), "as it was").unwrap();
+    let script = "echo x >inside/new; echo x >outside/new; : >outside/file; rm outside/file; mv outside/file inside; true";
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).current_dir(dir.path()).stderr(Stdio::null());
+    assert!(mala_sandbox::confine(&mut command, &[inside.clone(), "/no/such/place".into()]).unwrap());
+    command.status().unwrap();
+    assert!(inside.join("new").exists());
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    assert_eq!(fs::read_to_string(outside.join("file")).unwrap(), "as it was");
 }

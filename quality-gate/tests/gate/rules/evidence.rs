@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use mala_core::Timestamp;
 use mala_gate::evidence::{EvidenceLog, Launch, Place};
-use mala_gate::rules::{Breadth, Foreign};
+use mala_gate::rules::Foreign;
 use mala_gate::verdict::Status;
 
 use super::{Desk, command, find, honest};
@@ -383,16 +383,59 @@ fn a_checkout_may_have_any_name() {
 }
 
 #[test]
-fn a_part_of_the_command_is_enough_only_if_the_rules_say_so() {
+fn a_part_of_the_command_is_not_the_command() {
+    for narrowed in
+        ["pytest tests/one.py", "pytest -k nothing", "pytest --ignore tests", "uv run pytest tests"]
+    {
+        let mut d = Desk::new();
+        d.edit("A", "a.txt", "good\n");
+        d.run("A", narrowed, 0);
+        d.commit();
+        assert!(d.fails("command").starts_with("only a part of `pytest` was run"), "{narrowed}");
+        d.run("A", "/usr/bin/pytest -q --color=no", 0);
+        d.passes();
+    }
+}
+
+#[test]
+fn a_command_run_in_another_directory_is_another_command() {
+    let mut d = Desk::new();
+    d.rules.directory = "sub".into();
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "pytest", 0);
+    d.commit();
+    assert!(d.fails("command").contains("where it is required"));
+}
+
+#[test]
+fn a_mode_that_changed_after_the_test_was_not_tested() {
+    use std::os::unix::fs::PermissionsExt;
+    let set = |d: &Desk, mode: u32| {
+        fs::set_permissions(d.w.root.join("a.txt"), fs::Permissions::from_mode(mode)).unwrap();
+    };
     let mut d = Desk::new();
     d.edit("A", "a.txt", "good\n");
-    d.run("A", "pytest tests/one.py", 0);
+    d.run("A", "pytest", 0);
+    set(&d, 0o755);
+    d.commit();
+    assert!(d.fails("command").starts_with("`a.txt` was committed with other content"));
+    let mut d = Desk::new();
+    d.edit("A", "a.txt", "good\n");
+    set(&d, 0o755);
+    d.run("A", "pytest", 0);
     d.commit();
     d.passes();
-    d.rules.breadth = Breadth::Whole;
-    assert!(d.fails("command").starts_with("only a part of `pytest` was run"));
-    d.run("A", "/usr/bin/pytest -q --color=no", 0);
-    d.passes();
+}
+
+#[test]
+fn ways_to_write_the_same_command_count_as_it() {
+    for same in ["uv run pytest", "python -m pytest", "python3 -m pytest -q", "uv run python -m pytest"] {
+        let mut d = Desk::new();
+        d.edit("A", "a.txt", "good\n");
+        d.run("A", same, 0);
+        d.commit();
+        d.passes();
+    }
 }
 
 #[test]

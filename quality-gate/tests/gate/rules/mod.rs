@@ -199,6 +199,9 @@ fn the_issue_must_be_named_as_a_whole() {
     assert!(detail.contains("`bd-proj-1`") && detail.contains("`mala commit --undo`"), "{detail}");
     d.w.git(&["commit", "-q", "--amend", "-m", "subject\n\nMala-Issue: proj-1"]);
     d.subject.commit = Some(d.w.head());
+    d.fails("issue-id");
+    d.w.git(&["commit", "-q", "--amend", "-m", "subject\n\nfor bd-proj-1\n\nMala-Issue: proj-1"]);
+    d.subject.commit = Some(d.w.head());
     d.passes();
     d.subject.issue = None;
     assert_eq!(find(&d.check(), "issue-id").status, Status::Skipped);

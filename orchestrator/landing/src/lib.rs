@@ -1,0 +1,18 @@
+//! How work is proven: the required commands, run by mala itself on exactly the tree in question, in a checkout that nobody
+//! else touches.
+//!
+//! A [`Slots`] pool keeps such checkouts from one tree to the next, so that builds are incremental. A [`Validation`] is what the
+//! required commands said about one tree; a tree that has passed is remembered and not validated twice. What an agent ran
+//! before is for its own benefit: nothing here believes it.
+
+mod cargo_seed;
+mod empty;
+mod environment;
+mod setup;
+mod slot_test;
+mod slots;
+mod validation;
+
+pub use slot_test::{SlotTest, TestRequest, Work};
+pub use slots::{Lease, Placed, Pool, Slots, SlotsError, orphaned_slots, remove_slots, slots_directory};
+pub use validation::{CommandResult, Requirements, Validate, Validation, ValidationError};

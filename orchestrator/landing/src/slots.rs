@@ -1,0 +1,217 @@
+//! The pool of slots: where a command runs so that its result means something.
+//!
+//! Slots lie in the user's cache directory, below no checkout and no `.git`: tools look for settings and dependencies in the
+//! directories above, and a checkout's ignored `.cargo/config.toml` or `node_modules` would decide the result. A slot has build
+//! directories, a home and a temporary directory of its own, shared with no tree and no other slot. Who has a slot holds a
+//! file lock on it, which ends with its process.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use mala_config::Settings;
+use mala_core::{Oid, Scope};
+use mala_gate::runner::Confinement;
+use mala_git::Repo;
+use mala_git::slot::{Slot, SlotError};
+use nix::fcntl::{Flock, FlockArg};
+use thiserror::Error;
+
+use crate::environment::{self, Homes};
+
+/// How often a free slot is looked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Error)]
+pub enum SlotsError {
+    #[error(
+        "there is no place for slots: neither XDG_CACHE_HOME nor HOME is set; name one with `queue.directory` in the settings"
+    )]
+    NoCache,
+    #[error(
+        "slots cannot lie in `{}`, which is inside the checkout or its repository: name another directory with \
+         `queue.directory` in the settings", .0.display()
+    )]
+    Inside(PathBuf),
+    #[error(transparent)]
+    Slot(#[from] SlotError),
+    #[error("cannot use `{}`", .path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> SlotsError {
+    let path = path.to_owned();
+    move |source| SlotsError::Io { path, source }
+}
+
+/// What a slot is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pool {
+    /// Proving what is to be landed.
+    Validation,
+    /// What agents and people try.
+    Test,
+}
+
+impl Pool {
+    fn name(self, number: u64) -> String {
+        match self {
+            Self::Validation => format!("v{number}"),
+            Self::Test => format!("t{number}"),
+        }
+    }
+}
+
+/// The slots of one repository.
+#[derive(Debug, Clone)]
+pub struct Slots {
+    repo: Repo,
+    directory: PathBuf,
+    keep: Vec<String>,
+    per_pool: u64,
+}
+
+impl Slots {
+    pub fn of(repo: &Repo, settings: &Settings) -> Result<Self, SlotsError> {
+        let scope = repo.scope();
+        let directory = slots_directory(scope, settings).ok_or(SlotsError::NoCache)?;
+        fs::create_dir_all(&directory).map_err(at(&directory))?;
+        let directory = directory.canonicalize().map_err(at(&directory))?;
+        if directory.starts_with(scope.root()) || directory.starts_with(scope.git_dir()) {
+            return Err(SlotsError::Inside(directory));
+        }
+        // By this a slot of a repository that is gone can be told.
+        let note = directory.join("repository");
+        fs::write(&note, scope.git_dir().as_os_str().as_encoded_bytes()).map_err(at(&note))?;
+        let keep = settings.build_directories();
+        Ok(Self { repo: repo.clone(), directory, keep, per_pool: settings.queue.slots })
+    }
+
+    /// Waits for a slot. One that holds `near` already is the best, for nothing has to be built again.
+    pub fn take(&self, pool: Pool, near: Option<&Oid>) -> Result<Lease, SlotsError> {
+        loop {
+            let places = (1..=self.per_pool).map(|number| self.directory.join(pool.name(number)));
+            let (made, unmade): (Vec<PathBuf>, Vec<PathBuf>) = places.partition(|dir| dir.is_dir());
+            let mut free = Vec::new();
+            for dir in made {
+                free.extend(self.try_take(&dir)?);
+            }
+            // Further ones are only made when they are needed.
+            if let Some(next) = unmade.first().filter(|_| free.is_empty()) {
+                free.extend(self.try_take(next)?);
+            }
+            let best = near.and_then(|near| free.iter().position(|lease| lease.holds(near))).unwrap_or(0);
+            if best < free.len() {
+                return Ok(free.swap_remove(best));
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    fn try_take(&self, dir: &Path) -> Result<Option<Lease>, SlotsError> {
+        fs::create_dir_all(dir).map_err(at(dir))?;
+        let path = dir.join("lock");
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at(&path))?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Some(Lease { dir: dir.to_owned(), slots: self.clone(), _lock: lock })),
+            Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, error)) => Err(at(&path)(error.into())),
+        }
+    }
+}
+
+/// Where the slots of a repository lie.
+pub fn slots_directory(scope: &Scope, settings: &Settings) -> Option<PathBuf> {
+    mala_git::slot::directory(scope, &settings.queue.directory)
+}
+
+/// Slots of repositories that are gone: nobody will use them again.
+pub fn orphaned_slots(scope: &Scope, settings: &Settings) -> Vec<PathBuf> {
+    let Some(own) = slots_directory(scope, settings) else { return Vec::new() };
+    let all = own.parent().and_then(Path::parent).map(fs::read_dir).and_then(Result::ok);
+    let is_gone = |directory: &PathBuf| {
+        let note = fs::read(directory.join("slots/repository")).ok();
+        note.is_some_and(|path| !Path::new(OsStr::from_bytes(&path)).exists())
+    };
+    all.into_iter().flatten().flatten().map(|entry| entry.path()).filter(is_gone).collect()
+}
+
+/// Removes slots of a repository that is gone.
+pub fn remove_slots(directory: &Path) -> Result<(), SlotsError> {
+    mala_git::slot::remove_all(directory).map_err(at(directory))
+}
+
+/// A slot that belongs to this process.
+#[derive(Debug)]
+pub struct Lease {
+    dir: PathBuf,
+    slots: Slots,
+    _lock: Flock<File>,
+}
+
+impl Lease {
+    fn holds(&self, commit: &Oid) -> bool {
+        fs::read_to_string(self.dir.join("git/HEAD")).is_ok_and(|head| head.trim_end() == commit.as_str())
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Makes the slot's files those of `commit`, ready for commands.
+    pub fn place(self, commit: &Oid) -> Result<Placed, SlotsError> {
+        let slot = Slot::place(&self.slots.repo, &self.dir, commit, &self.slots.keep)?;
+        let homes = Homes::make(&self.dir)?;
+        Ok(Placed { lease: self, slot, homes })
+    }
+}
+
+/// A slot that holds a commit.
+#[derive(Debug)]
+pub struct Placed {
+    lease: Lease,
+    slot: Slot,
+    homes: Homes,
+}
+
+impl Placed {
+    pub fn root(&self) -> &Path {
+        self.slot.root()
+    }
+
+    /// The slot as a repository, for asking git.
+    pub fn repo(&self) -> &Repo {
+        self.slot.repo()
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.lease.dir()
+    }
+
+    pub(crate) fn homes(&self) -> &Homes {
+        &self.homes
+    }
+
+    /// How commands run here: with mala's environment as it would be in the checkout, and writing nowhere else.
+    pub fn confinement(&self) -> Confinement {
+        let scope = self.lease.slots.repo.scope();
+        let variables = environment::variables(std::env::vars_os(), scope.root(), self.root(), &self.homes);
+        // Not its git directory, nor what mala keeps beside its files.
+        let mut writable: Vec<PathBuf> = ["tree", "home", "tmp"].map(|name| self.lease.dir.join(name)).into();
+        writable.extend(["/dev", "/proc"].map(PathBuf::from));
+        // Where the checkout or other slots lie in a temporary directory, that one is not for everybody to write to.
+        let mine = [scope.root(), scope.git_dir(), &self.lease.slots.directory];
+        let is_common = |path: &PathBuf| !mine.iter().any(|place| place.starts_with(path));
+        writable.extend(["/tmp", "/var/tmp"].map(PathBuf::from).into_iter().filter(is_common));
+        Confinement { variables, writable }
+    }
+}

@@ -1,0 +1,364 @@
+//! The required commands, run on one tree by mala itself.
+//!
+//! What passed is remembered by the tree and the commands, in a chained log: the same tree is not validated twice. A failure is
+//! not remembered, because it may have been the weather.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mala_config::{EmptyRun, Settings, Setup};
+use mala_core::shell::word;
+use mala_core::{CheckName, Oid, Timestamp};
+use mala_gate::Check;
+use mala_gate::evidence::{Ended, EvidenceError};
+use mala_gate::runner::{Manner, RunError, Task, Tee, run};
+use mala_git::salvage::SalvageError;
+use mala_git::{GitError, OwnChangesError, Repo};
+use mala_logs::chain::{ChainError, ChainReader, ChainWriter, Order, verify};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::empty::ran_nothing;
+use crate::setup::Preparation;
+use crate::slots::{Placed, Pool, Slots, SlotsError};
+
+/// How much of a command's output is searched for what its runner says.
+const SUMMARY_BYTES: u64 = 1 << 20;
+/// As a shell says that there is no such program.
+const NOT_FOUND: i32 = 127;
+
+/// There is no verdict: nothing is accepted, and nobody is to blame.
+#[derive(Debug, Error)]
+pub enum ValidationError {
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Slots(#[from] SlotsError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    OwnChanges(#[from] OwnChangesError),
+    #[error(transparent)]
+    Work(#[from] SalvageError),
+    #[error(transparent)]
+    Evidence(#[from] EvidenceError),
+    #[error("there is nothing to test in a slot before the first commit: run without `--isolated`")]
+    Unborn,
+    #[error(
+        "`{}` is not in the slot, which has only directories with committed files or your own: start from another one, \
+         such as: cd {}", .directory.display(), word(.top.as_os_str().as_encoded_bytes())
+    )]
+    NoDirectory { directory: PathBuf, top: PathBuf },
+    #[error("`{command}`, which prepares the slot, failed ({ending}): see `{log}`")]
+    Setup { command: String, ending: String, log: String },
+    #[error("the log of validations cannot be used")]
+    Log(#[from] ChainError),
+    #[error("cannot use `{}`", .path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What a tree must pass.
+#[derive(Debug, Clone)]
+pub struct Requirements {
+    commands: Vec<String>,
+    directory: String,
+    empty: EmptyRun,
+    timeout: Duration,
+    setup: Setup,
+}
+
+impl Requirements {
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            commands: settings.required().iter().map(ToString::to_string).collect(),
+            directory: settings.validate.directory.clone(),
+            empty: settings.validate.empty,
+            timeout: settings.queue.timeout,
+            setup: settings.setup(),
+        }
+    }
+
+    /// True if nothing is required, so that nothing can be proven.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub(crate) fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// Command lines, in order.
+    pub fn commands(&self) -> &[String] {
+        &self.commands
+    }
+}
+
+/// What the required commands said about one tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validation {
+    pub tree: Oid,
+    pub commit: Oid,
+    #[serde(deserialize_with = "time")]
+    pub started_at: Timestamp,
+    /// Where the commands ran, from the top of the tree.
+    #[serde(default)]
+    pub directory: String,
+    pub results: Vec<CommandResult>,
+    /// It was not run now, but earlier on the same tree.
+    #[serde(skip)]
+    pub remembered: bool,
+}
+
+fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    mala_core::issue::parse_moment(&text).ok_or_else(|| serde::de::Error::custom("not a time"))
+}
+
+/// How one command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandResult {
+    pub command: String,
+    pub exit_code: Option<i32>,
+    pub signal: Option<i32>,
+    /// Why it does not count although it may have succeeded, or did not start at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objection: Option<String>,
+    pub output_sha256: Option<String>,
+    pub output_log: String,
+}
+
+impl CommandResult {
+    pub fn has_passed(&self) -> bool {
+        self.exit_code == Some(0) && self.objection.is_none()
+    }
+
+    /// False if there was no such program.
+    pub fn has_started(&self) -> bool {
+        self.exit_code != Some(NOT_FOUND)
+    }
+
+    fn check(&self, when: &str) -> Check {
+        let Self { command, output_log, .. } = self;
+        if self.has_passed() {
+            return Check::pass(
+                CheckName::Command,
+                format!("`{command}` passed on this very tree, run by mala{when}"),
+            );
+        }
+        Check::fail(
+            CheckName::Command,
+            format!(
+                "`{command}` failed on this very tree, run by mala ({}): see `{output_log}`",
+                self.ending()
+            ),
+        )
+    }
+
+    /// How it ended, in words.
+    pub fn ending(&self) -> String {
+        match (&self.objection, self.exit_code, self.signal) {
+            (Some(objection), ..) => objection.clone(),
+            (None, Some(code), _) => format!("exit code {code}"),
+            (None, None, signal) => format!("ended by signal {}", signal.unwrap_or_default()),
+        }
+    }
+
+    /// The end of what it printed.
+    pub fn output_tail(&self, most: u64) -> Option<String> {
+        tail(Path::new(&self.output_log), most)
+    }
+}
+
+impl Validation {
+    pub fn has_passed(&self) -> bool {
+        !self.results.is_empty() && self.results.iter().all(CommandResult::has_passed)
+    }
+
+    /// What failed first.
+    pub fn failure(&self) -> Option<&CommandResult> {
+        self.results.iter().find(|result| !result.has_passed())
+    }
+
+    fn proves(&self, tree: &Oid, requirements: &Requirements) -> bool {
+        let ran = self.results.iter().map(|result| &result.command);
+        self.tree == *tree
+            && self.directory == requirements.directory
+            && self.has_passed()
+            && ran.eq(&requirements.commands)
+    }
+
+    /// One line for each command.
+    pub fn checks(&self) -> Vec<Check> {
+        let when = if self.remembered { format!(" (on {})", self.started_at) } else { String::new() };
+        self.results.iter().map(|result| result.check(&when)).collect()
+    }
+}
+
+/// One validation: where, of what, and for whom.
+#[derive(Debug)]
+pub struct Validate<'a> {
+    pub repo: &'a Repo,
+    pub slots: &'a Slots,
+    pub pool: Pool,
+    pub requirements: &'a Requirements,
+    /// Becomes readable when nobody waits for the answer any more.
+    pub asker: Option<BorrowedFd<'a>>,
+}
+
+impl Validate<'_> {
+    /// Runs the required commands on the tree of `commit`, unless it has passed them before.
+    pub fn commit(&self, commit: &Oid, tee: &mut Tee<'_>) -> Result<Validation, ValidationError> {
+        let tree = self.repo.commit(commit)?.tree;
+        if let Some(earlier) = self.remembered(&tree)? {
+            return Ok(earlier);
+        }
+        let started_at = Timestamp::now();
+        let placed = self.slots.take(self.pool, Some(commit))?.place(commit)?;
+        let results = self.results(&placed, &tree, tee)?;
+        let directory = self.requirements.directory.clone();
+        let validation =
+            Validation { tree, commit: commit.clone(), started_at, directory, results, remembered: false };
+        if validation.has_passed() {
+            ChainWriter::open(&self.log())?.append(&validation)?;
+        }
+        Ok(validation)
+    }
+
+    /// An earlier pass. A log that was changed remembers nothing.
+    pub fn remembered(&self, tree: &Oid) -> Result<Option<Validation>, ValidationError> {
+        let log = self.log();
+        match verify(&log) {
+            Ok(_) => {}
+            Err(ChainError::Broken(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        for record in ChainReader::open(&log)?.records::<Validation>(Order::NewestFirst) {
+            let record = record?;
+            if record.proves(tree, self.requirements) {
+                return Ok(Some(Validation { remembered: true, ..record }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.repo.scope().state_dir().join("evidence/validations.jsonl")
+    }
+
+    fn results(
+        &self,
+        placed: &Placed,
+        tree: &Oid,
+        tee: &mut Tee<'_>,
+    ) -> Result<Vec<CommandResult>, ValidationError> {
+        let Requirements { commands, directory, empty, timeout, setup } = self.requirements;
+        let deadline = Instant::now() + *timeout;
+        let outputs = outputs_of(self.repo);
+        if let Some(preparation) = Preparation::of(placed, tree, setup)? {
+            match preparation.run(self.repo, placed, deadline, tee) {
+                // A lock file that cannot be installed is as red as a test.
+                Err(ValidationError::Setup { command, ending, log }) => {
+                    let objection = Some(ending);
+                    let (exit_code, signal, output_sha256) = (None, None, None);
+                    return Ok(vec![CommandResult {
+                        command,
+                        exit_code,
+                        signal,
+                        objection,
+                        output_sha256,
+                        output_log: log,
+                    }]);
+                }
+                prepared => prepared?,
+            }
+        }
+        let mut results = Vec::new();
+        for command in commands {
+            let line = CommandLine { command, directory, deadline, asker: self.asker };
+            let mut result = line.run(placed, &outputs, tee)?;
+            if result.has_passed() && *empty == EmptyRun::Fail {
+                result.objection = emptiness(&result);
+            }
+            results.push(result);
+        }
+        Ok(results)
+    }
+}
+
+/// Where outputs are kept.
+pub(crate) fn outputs_of(repo: &Repo) -> PathBuf {
+    repo.scope().state_dir().join("evidence/output")
+}
+
+/// One command in a slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CommandLine<'a> {
+    pub(crate) command: &'a str,
+    /// From the top of the tree.
+    pub(crate) directory: &'a str,
+    pub(crate) deadline: Instant,
+    pub(crate) asker: Option<BorrowedFd<'a>>,
+}
+
+impl CommandLine<'_> {
+    pub(crate) fn run(
+        &self,
+        placed: &Placed,
+        outputs: &Path,
+        tee: &mut Tee<'_>,
+    ) -> Result<CommandResult, ValidationError> {
+        fs::create_dir_all(outputs)
+            .map_err(|source| ValidationError::Io { path: outputs.to_owned(), source })?;
+        let output = outputs.join(format!("validation-{:016x}.log", fastrand::u64(..)));
+        let argv: Vec<OsString> = self.command.split_whitespace().map(Into::into).collect();
+        let confinement = placed.confinement();
+        let timeout = self.deadline.saturating_duration_since(Instant::now());
+        let manner = Manner::Slot { confinement: &confinement, timeout, asker: self.asker };
+        let cwd = placed.root().join(self.directory);
+        let cut = |exit_code| Ended { exit_code, signal: None, output_sha256: None };
+        let (ended, objection) = match run(&Task { argv: &argv, cwd: &cwd, log: &output, manner }, tee) {
+            Ok(ended) => (ended, None),
+            Err(RunError::Start { source, .. }) => {
+                (cut(Some(NOT_FOUND)), Some(format!("it cannot be started: {source}")))
+            }
+            Err(RunError::Timeout) => {
+                (cut(None), Some("not done in time, see `queue.timeout` in the settings".to_owned()))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        Ok(CommandResult {
+            command: self.command.to_owned(),
+            exit_code: ended.exit_code,
+            signal: ended.signal,
+            objection,
+            output_sha256: ended.output_sha256,
+            output_log: output.to_string_lossy().into_owned(),
+        })
+    }
+}
+
+fn emptiness(result: &CommandResult) -> Option<String> {
+    let is_empty = result.output_tail(SUMMARY_BYTES).is_some_and(|text| ran_nothing(&text));
+    is_empty.then(|| "it executed no test; allow that with `empty = \"pass\"` in [validate]".to_owned())
+}
+
+fn tail(path: &Path, most: u64) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(most))).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,7 @@
+//! What a validation proves: real git, real processes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod slots;
+mod validations;
+mod world;

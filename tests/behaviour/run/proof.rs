@@ -1,0 +1,115 @@
+//! What an agent ran, wrote or claims decides nothing: mala runs the required commands itself.
+
+use std::process::Stdio;
+
+use super::{Batch, Run};
+
+const ONCE: &str = "[run]\ngate_attempts = 0\nattempts = 1";
+
+/// Asserts that the only issue is not accepted, because of this check.
+fn assert_rejected(run: &Run, check: &str) {
+    assert_eq!((run.code, run.issues("handed_over")), (1, vec!["bd-1"]), "{run:?}");
+    assert_eq!(run.only("rejected")["failed"][0]["name"], check, "{run:?}");
+}
+
+fn run(script: &str) -> Run {
+    let batch = Batch::with(script, ONCE);
+    batch.world.write(".gitignore", "answer\nbin/\n");
+    batch.world.git(&["add", "."]);
+    batch.world.git(&["commit", "-q", "-m", "more"]);
+    batch.issue("bd-1", &[]);
+    batch.run(&[])
+}
+
+#[test]
+fn work_that_fails_is_rejected_whatever_the_agent_ran_before() {
+    for ran in [
+        "\"$MALA\" test -- true",
+        "\"$MALA\" test -- sh -n check.sh",
+        "\"$MALA\" test --wait 1m -- sh check.sh",
+        "mkdir sub; echo true > sub/check.sh; cd sub; \"$MALA\" test --wait 1m -- sh check.sh; cd ..; rm -r sub",
+    ] {
+        let run = run(&format!("{ran}; echo broken > $id.txt; commit it; echo all tests pass"));
+        assert_rejected(&run, "command");
+    }
+}
+
+#[test]
+fn neither_an_ignored_file_nor_the_agents_environment_decides() {
+    // The checkout has its own `grep`, which finds nothing.
+    let run = run("mkdir -p bin; printf '#!/bin/sh\\nexit 1\\n' > bin/grep; chmod +x bin/grep; export PATH=$PWD/bin:$PATH
+        echo broken > $id.txt; \"$MALA\" test --wait 1m -- sh check.sh && commit it");
+    assert_rejected(&run, "command");
+}
+
+#[test]
+fn an_object_that_the_agent_writes_over_is_no_proof() {
+    let run = run("echo work > other.txt; good=$(git hash-object -w other.txt); rm other.txt
+        echo broken > $id.txt; commit it; bad=$(git rev-parse HEAD:$id.txt)
+        at() { printf '.git/objects/%s' \"$(printf %s \"$1\" | sed 's|^..|&/|')\"; }
+        chmod u+w \"$(at $bad)\"; cp \"$(at $good)\" \"$(at $bad)\"");
+    assert!(run.issues("done").is_empty(), "{run:?}");
+    let reason = run.only("handed_over")["reason"].to_string();
+    assert!(reason.contains("does not hold what commit"), "{reason}");
+}
+
+#[test]
+fn the_author_names_the_issue_and_not_malas_own_trailer() {
+    let run = run("echo work > $id.txt; \"$MALA\" commit -m 'bd-999: of another'");
+    assert_rejected(&run, "issue-id");
+}
+
+#[test]
+fn a_commit_below_the_last_one_is_judged_whatever_way_it_was_made() {
+    let run = run(
+        "echo more > more.txt; git add more.txt; git commit -qm 'nobody knows'; echo work > $id.txt; commit fine",
+    );
+    assert_rejected(&run, "issue-id");
+}
+
+#[test]
+fn a_red_branch_is_named_before_agents_begin_and_work_that_mends_it_is_accepted() {
+    let batch = Batch::with("echo fixed > base.txt; commit mended", ONCE);
+    batch.world.write("base.txt", "broken\n");
+    batch.world.git(&["commit", "-qam", "red"]);
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    assert_eq!((run.code, run.issues("done")), (0, vec!["bd-1"]), "{run:?}");
+    let warned = run.all("warning").iter().any(|event| {
+        event["text"]
+            .as_str()
+            .unwrap()
+            .starts_with("the branch is red before any agent has begun: `sh check.sh` failed on")
+    });
+    assert!(warned, "{run:?}");
+}
+
+#[test]
+fn what_can_never_be_accepted_costs_no_session() {
+    let batch = Batch::new("echo work > $id.txt; commit it");
+    let settings =
+        batch.read("mala.toml").replace("commands = [\"sh check.sh\"]", "commands = [\"no-such-tester\"]");
+    batch.world.write("mala.toml", &settings);
+    batch.world.git(&["commit", "-qam", "settings"]);
+    batch.issue("bd-1", &[]);
+    let answer = batch.text(&[]);
+    assert_eq!(answer.code, 2, "{answer:?}");
+    assert!(
+        answer.err.contains("`no-such-tester` is required of every commit and cannot be run here"),
+        "{answer:?}"
+    );
+    assert_eq!(batch.status_of("bd-1"), "open");
+}
+
+#[test]
+fn a_repository_that_requires_nothing_is_told_that_nothing_is_proven() {
+    let batch = Batch::new("echo work > $id.txt; commit it");
+    let settings = batch.read("mala.toml").replace("commands = [\"sh check.sh\"]", "commands = []");
+    batch.world.write("mala.toml", &settings);
+    batch.world.git(&["commit", "-qam", "settings"]);
+    batch.issue("bd-1", &[]);
+    let run = Run::of(batch.command(&[]).stdout(Stdio::piped()).spawn().unwrap());
+    let warned =
+        run.all("warning").iter().any(|event| event["text"].as_str().unwrap().contains("nothing is proven"));
+    assert!(warned, "{run:?}");
+}
