@@ -1,7 +1,7 @@
 //! Reading files that others could have put something else in place of.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -48,6 +48,16 @@ pub fn read_at_most(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
 pub fn read_small_text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read_small(path, most)?)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// The end of a file as text, at most `most` bytes of it. Nothing if it cannot be read.
+pub fn read_tail(path: &Path, most: u64) -> Option<String> {
+    let mut file = open_regular(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(most))).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 use std::error::Error;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use mala_config::Settings;
+use mala_core::file::read_tail;
 use mala_core::{Attempt, CheckName, EvidenceId, Scope};
 use mala_gate::evidence::Of;
 use mala_gate::rules::Outcome;
@@ -117,7 +117,7 @@ impl GateValidator {
         };
         log.search(Of::Agent(&attempt.agent), found).ok()?;
         let record = newest.filter(|record| record.exit_code != Some(0))?;
-        tail(Path::new(&record.output_log?))
+        read_tail(Path::new(&record.output_log?), OUTPUT_TAIL_BYTES)
     }
 }
 
@@ -170,13 +170,4 @@ impl Validator for GateValidator {
             failed: verdict.failures().map(|check| self.failed(attempt, check, validated.as_ref())).collect(),
         })
     }
-}
-
-fn tail(path: &Path) -> Option<String> {
-    let mut file = File::open(path).ok()?;
-    let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL_BYTES))).ok()?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

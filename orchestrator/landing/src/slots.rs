@@ -39,7 +39,7 @@ pub enum SlotsError {
     Inside(PathBuf),
     #[error(transparent)]
     Slot(#[from] SlotError),
-    #[error("cannot use `{}`", .path.display())]
+    #[error("cannot use `{}` for slots; name another directory with `queue.directory` in the settings", .path.display())]
     Io {
         path: PathBuf,
         #[source]
@@ -88,9 +88,6 @@ impl Slots {
         if directory.starts_with(scope.root()) || directory.starts_with(scope.git_dir()) {
             return Err(SlotsError::Inside(directory));
         }
-        // By this a slot of a repository that is gone can be told.
-        let note = directory.join("repository");
-        fs::write(&note, scope.git_dir().as_os_str().as_encoded_bytes()).map_err(at(&note))?;
         let keep = settings.build_directories();
         Ok(Self { repo: repo.clone(), directory, keep, per_pool: settings.queue.slots })
     }
@@ -118,6 +115,9 @@ impl Slots {
 
     fn try_take(&self, dir: &Path) -> Result<Option<Lease>, SlotsError> {
         fs::create_dir_all(dir).map_err(at(dir))?;
+        // By this the slots of a repository that is gone can be told.
+        let note = self.directory.join("repository");
+        fs::write(&note, self.repo.scope().git_dir().as_os_str().as_encoded_bytes()).map_err(at(&note))?;
         let path = dir.join("lock");
         let file =
             OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at(&path))?;

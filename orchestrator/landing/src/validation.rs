@@ -4,13 +4,13 @@
 //! not remembered, because it may have been the weather.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use mala_config::{EmptyRun, Settings, Setup};
+use mala_core::file::read_tail;
 use mala_core::shell::word;
 use mala_core::{CheckName, Oid, Timestamp};
 use mala_gate::Check;
@@ -99,6 +99,13 @@ impl Requirements {
         &self.setup
     }
 
+    /// A program that no command can be run without and that is not in `PATH`. What a setup installs may come from there.
+    pub fn missing_program(&self) -> Option<&str> {
+        let programs = self.commands.iter().filter_map(|command| command.split_whitespace().next());
+        let mut programs = programs.filter(|_| self.setup.commands.is_empty());
+        programs.find(|program| which::which(program).is_err())
+    }
+
     /// Command lines, in order.
     pub fn commands(&self) -> &[String] {
         &self.commands
@@ -177,7 +184,7 @@ impl CommandResult {
 
     /// The end of what it printed.
     pub fn output_tail(&self, most: u64) -> Option<String> {
-        tail(Path::new(&self.output_log), most)
+        read_tail(Path::new(&self.output_log), most)
     }
 }
 
@@ -221,7 +228,7 @@ impl Validate<'_> {
     /// Runs the required commands on the tree of `commit`, unless it has passed them before.
     pub fn commit(&self, commit: &Oid, tee: &mut Tee<'_>) -> Result<Validation, ValidationError> {
         let tree = self.repo.commit(commit)?.tree;
-        if let Some(earlier) = self.remembered(&tree)? {
+        if let Some(earlier) = earlier_pass(self.repo, self.requirements, &tree)? {
             return Ok(earlier);
         }
         let started_at = Timestamp::now();
@@ -231,30 +238,9 @@ impl Validate<'_> {
         let validation =
             Validation { tree, commit: commit.clone(), started_at, directory, results, remembered: false };
         if validation.has_passed() {
-            ChainWriter::open(&self.log())?.append(&validation)?;
+            ChainWriter::open(&log_of(self.repo))?.append(&validation)?;
         }
         Ok(validation)
-    }
-
-    /// An earlier pass. A log that was changed remembers nothing.
-    pub fn remembered(&self, tree: &Oid) -> Result<Option<Validation>, ValidationError> {
-        let log = self.log();
-        match verify(&log) {
-            Ok(_) => {}
-            Err(ChainError::Broken(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        }
-        for record in ChainReader::open(&log)?.records::<Validation>(Order::NewestFirst) {
-            let record = record?;
-            if record.proves(tree, self.requirements) {
-                return Ok(Some(Validation { remembered: true, ..record }));
-            }
-        }
-        Ok(None)
-    }
-
-    fn log(&self) -> PathBuf {
-        self.repo.scope().state_dir().join("evidence/validations.jsonl")
     }
 
     fn results(
@@ -295,6 +281,31 @@ impl Validate<'_> {
         }
         Ok(results)
     }
+}
+
+/// The validation that a tree has passed before. A log that was changed remembers nothing.
+pub fn earlier_pass(
+    repo: &Repo,
+    requirements: &Requirements,
+    tree: &Oid,
+) -> Result<Option<Validation>, ValidationError> {
+    let log = log_of(repo);
+    match verify(&log) {
+        Ok(_) => {}
+        Err(ChainError::Broken(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    }
+    for record in ChainReader::open(&log)?.records::<Validation>(Order::NewestFirst) {
+        let record = record?;
+        if record.proves(tree, requirements) {
+            return Ok(Some(Validation { remembered: true, ..record }));
+        }
+    }
+    Ok(None)
+}
+
+fn log_of(repo: &Repo) -> PathBuf {
+    repo.scope().state_dir().join("evidence/validations.jsonl")
 }
 
 /// Where outputs are kept.
@@ -352,13 +363,4 @@ impl CommandLine<'_> {
 fn emptiness(result: &CommandResult) -> Option<String> {
     let is_empty = result.output_tail(SUMMARY_BYTES).is_some_and(|text| ran_nothing(&text));
     is_empty.then(|| "it executed no test; allow that with `empty = \"pass\"` in [validate]".to_owned())
-}
-
-fn tail(path: &Path, most: u64) -> Option<String> {
-    let mut file = File::open(path).ok()?;
-    let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(most))).ok()?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
 }

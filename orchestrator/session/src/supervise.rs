@@ -149,17 +149,16 @@ impl Supervision {
         let exempt = exempt.iter().map(|directory| self.scope.root().join(directory)).collect();
         let mut command = with_git_environment(command());
         command.env(supervisor_socket::VARIABLE, socket.socket());
-        let jail = jail::jail(&self.scope, exempt, self.slots()?);
+        let jail = jail::jail(&self.scope, exempt, self.slots());
         Ok(mala_sandbox::run(&jail, guard.clone(), command)?)
     }
 
-    /// Where slots lie. They are there before the agent is, which could take their place otherwise.
-    fn slots(&self) -> io::Result<Option<PathBuf>> {
-        let Some(slots) = mala_git::slot::directory(&self.scope, &self.settings.queue.directory) else {
-            return Ok(None);
-        };
-        std::fs::create_dir_all(&slots)?;
-        slots.canonicalize().map(Some)
+    /// Where slots lie. They are there before the agent is, which could take their place otherwise. Where they cannot be made, as in
+    /// a home that is read-only, nobody will use any.
+    fn slots(&self) -> Option<PathBuf> {
+        let slots = mala_git::slot::directory(&self.scope, &self.settings.queue.directory)?;
+        std::fs::create_dir_all(&slots).ok()?;
+        slots.canonicalize().ok()
     }
 
     /// Without the kernel's help: the agent is known, and bound by what it asks for.

@@ -21,6 +21,7 @@ fn the_doctor_says_what_works_and_what_protects_the_user() {
             "settings",
             "store",
             "evidence",
+            "validation",
             "git hooks",
             "clients",
             "trackers",

@@ -113,3 +113,30 @@ fn a_repository_that_requires_nothing_is_told_that_nothing_is_proven() {
         run.all("warning").iter().any(|event| event["text"].as_str().unwrap().contains("nothing is proven"));
     assert!(warned, "{run:?}");
 }
+
+#[test]
+fn the_doctor_says_whether_work_can_be_proven() {
+    let batch = Batch::new("true");
+    let line = || {
+        let doctor = crate::cli::mala(&batch.world, ["doctor", "--json"]).output().unwrap();
+        let checks = crate::cli::Answer::from(doctor).json()["checks"].clone();
+        let found = checks.as_array().unwrap().iter().find(|check| check["name"] == "validation").cloned();
+        found.unwrap()
+    };
+    assert!(
+        line()["detail"].as_str().unwrap().ends_with("the last commit has not been validated yet"),
+        "{}",
+        line()
+    );
+    crate::cli::done(&batch.world, "test --agent ann");
+    assert!(line()["detail"].as_str().unwrap().ends_with("has passed"), "{}", line());
+    let settings = batch.read("mala.toml");
+    let with = |commands: &str| {
+        batch.world.write("mala.toml", &settings.replace("[\"sh check.sh\"]", commands));
+        line()
+    };
+    let missing = with("[\"no-such-tester\"]");
+    assert_eq!(missing["status"], "warn", "{missing}");
+    assert!(missing["detail"].as_str().unwrap().starts_with("`no-such-tester` is required"), "{missing}");
+    assert_eq!(with("[]")["detail"], "no command is required, so nothing is proven");
+}

@@ -2,6 +2,7 @@ mod hooks;
 mod programs;
 mod switches;
 mod tools;
+mod validation;
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -69,6 +70,9 @@ pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, 
             checks.push(check_settings(context, Some(&scope)));
             checks.push(check_store(&scope));
             checks.push(check_evidence(&scope));
+            // Settings that cannot be read have their own line.
+            let settings = context.load_settings(Some(&scope), Vec::new()).ok();
+            checks.extend(settings.map(|loaded| validation::check(&scope, &loaded.settings)));
             checks.push(hooks::git(&scope));
             checks.extend(hooks::clients(&scope));
             checks.extend(tools::clients(&scope));
