@@ -25,15 +25,15 @@ const CHATTY: &str = "cat > /dev/null; touch \"$OUT/here-$$\"
 fn main() {
     println!("| what | measured | target |");
     println!("| --- | --- | --- |");
-    per_issue("engine per issue, without a commit", QUICK);
-    per_issue("engine per issue, with a commit through the gate", COMMITS);
+    per_issue("engine per issue, without a commit", QUICK, 50);
+    per_issue("engine per issue, with a commit that is validated in a slot", COMMITS, 250);
     first_of_many();
     many_at_once();
 }
 
 /// Time per issue beyond what the agent takes itself: the difference between a short and a long queue, so that what a run
 /// costs once is left out.
-fn per_issue(what: &str, script: &str) {
+fn per_issue(what: &str, script: &str, target: u32) {
     let (few, many) = (5, 25);
     let mut beyond: Vec<f64> = (0..3)
         .map(|_| {
@@ -42,7 +42,7 @@ fn per_issue(what: &str, script: &str) {
         })
         .collect();
     beyond.sort_by(f64::total_cmp);
-    println!("| {what} | {:.1} ms | 50 ms |", beyond[1]);
+    println!("| {what} | {:.1} ms | {target} ms |", beyond[1]);
 }
 
 /// How long a run takes, without the time its agents were at work.
