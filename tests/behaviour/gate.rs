@@ -241,7 +241,7 @@ fn isolated_tests_see_only_ones_own_changes_and_need_no_turn() {
 }
 
 #[test]
-fn a_rerun_in_a_clean_snapshot_needs_nobodys_word() {
+fn a_rerun_in_a_slot_needs_nobodys_word() {
     let world = world();
     world.write("file.txt", "changed by hand\n");
     world.git(&["commit", "-q", "-am", "bd-5: by hand"]);

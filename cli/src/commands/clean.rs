@@ -106,7 +106,7 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     Ok(Code::SUCCESS)
 }
 
-/// What killed processes have left on the disk: drafts of commits, spare folders and sockets of supervisors.
+/// What killed processes have left on the disk: drafts of commits, spare directories and sockets of supervisors.
 fn remains(scope: &Scope) -> Result<Vec<PathBuf>, CliError> {
     let mut found = mala_git::left_behind(&Repo::new(scope.clone()), &ProcessTable)?;
     found.extend(mala_sandbox::left_spares(&jail::spares(scope))?);

@@ -171,24 +171,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let homes = Homes::make(dir.path()).unwrap();
         let own = [
-            ("PATH", "/work/repo/.venv/bin:/usr/bin:/work/repository/bin:/work/repo"),
-            ("VIRTUAL_ENV", "/work/repo/.venv"),
+            ("PATH", "/home/me/repo/.venv/bin:/usr/bin:/home/me/repository/bin:/home/me/repo"),
+            ("VIRTUAL_ENV", "/home/me/repo/.venv"),
             ("LD_PRELOAD", "/tmp/x.so"),
             ("CARGO_TARGET_DIR", "/shared"),
             ("MALA_AGENT", "a"),
-            ("GIT_DIR", "/work/repo/.git"),
+            ("GIT_DIR", "/home/me/repo/.git"),
             ("LANG", "C.UTF-8"),
             ("HOME", "/home/user"),
         ];
         let own = own.into_iter().map(|(name, value)| (name.into(), value.into()));
-        let found = variables(own, Path::new("/work/repo"), Path::new("/slot/tree"), &homes);
+        let found = variables(own, Path::new("/home/me/repo"), Path::new("/slot/tree"), &homes);
         let get = |name: &str| {
             found
                 .iter()
                 .find(|(other, _)| other == name)
                 .map(|(_, value)| value.to_string_lossy().into_owned())
         };
-        assert_eq!(get("PATH").unwrap(), "/slot/tree/.venv/bin:/usr/bin:/work/repository/bin:/slot/tree");
+        assert_eq!(get("PATH").unwrap(), "/slot/tree/.venv/bin:/usr/bin:/home/me/repository/bin:/slot/tree");
         assert_eq!(get("VIRTUAL_ENV").unwrap(), "/slot/tree/.venv");
         assert_eq!(get("LANG").unwrap(), "C.UTF-8");
         for name in ["LD_PRELOAD", "CARGO_TARGET_DIR", "MALA_AGENT", "GIT_DIR"] {

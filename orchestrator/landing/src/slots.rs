@@ -23,6 +23,9 @@ use thiserror::Error;
 
 use crate::environment::{self, Homes};
 
+/// Enough for every agent to have one of its own: nobody waits to try something.
+const MAX_TEST_SLOTS: u64 = 64;
+
 /// How often a free slot is looked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -76,7 +79,7 @@ pub struct Slots {
     repo: Repo,
     directory: PathBuf,
     keep: Vec<String>,
-    per_pool: u64,
+    validations: u64,
 }
 
 impl Slots {
@@ -89,13 +92,17 @@ impl Slots {
             return Err(SlotsError::Inside(directory));
         }
         let keep = settings.build_directories();
-        Ok(Self { repo: repo.clone(), directory, keep, per_pool: settings.queue.slots })
+        Ok(Self { repo: repo.clone(), directory, keep, validations: settings.queue.slots })
     }
 
     /// Waits for a slot. One that holds `near` already is the best, for nothing has to be built again.
     pub fn take(&self, pool: Pool, near: Option<&Oid>) -> Result<Lease, SlotsError> {
         loop {
-            let places = (1..=self.per_pool).map(|number| self.directory.join(pool.name(number)));
+            let most = match pool {
+                Pool::Validation => self.validations,
+                Pool::Test => MAX_TEST_SLOTS,
+            };
+            let places = (1..=most).map(|number| self.directory.join(pool.name(number)));
             let (made, unmade): (Vec<PathBuf>, Vec<PathBuf>) = places.partition(|dir| dir.is_dir());
             let mut free = Vec::new();
             for dir in made {

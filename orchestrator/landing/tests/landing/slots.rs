@@ -93,6 +93,15 @@ fn a_slot_has_one_user_at_a_time_and_the_nearest_is_taken() {
 }
 
 #[test]
+fn whoever_tries_something_waits_for_nobody() {
+    let w = World::new().with("queue.slots", "1");
+    let head = w.commit();
+    let slots = w.slots();
+    let taken: Vec<_> = (0..4).map(|_| slots.take(Pool::Test, Some(&head)).unwrap()).collect();
+    assert_eq!(taken.len(), 4);
+}
+
+#[test]
 fn slots_inside_the_checkout_are_refused() {
     let w = World::new().with("queue.directory", "slots");
     w.commit();

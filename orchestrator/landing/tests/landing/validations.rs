@@ -125,6 +125,8 @@ fn a_commit_graph_that_lies_is_not_believed() {
     fs::write(&graph, bytes).unwrap();
     assert_eq!(w.git(&["log", "-1", "--format=%T"]), good_tree, "git itself believes it");
     assert!(!w.has_passed(&red));
+    let history = w.repo().first_parents(&red, None, 1).unwrap();
+    assert_eq!(history[0].tree.as_str(), red_tree, "nor where history is read");
 }
 
 #[test]
