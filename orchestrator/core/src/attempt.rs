@@ -83,7 +83,7 @@ pub enum AttemptState {
     /// The agent waits for an answer.
     NeedsInput,
     Gating,
-    /// In the landing queue. Nothing offers yet: the queue is still to come.
+    /// In the landing queue.
     Offered,
     Retrying,
     /// The issue is done.
