@@ -23,7 +23,7 @@ use mala_git::{GitError, OwnershipError};
 use mala_logs::chain::ChainError;
 use mala_sandbox::SandboxError;
 use mala_session::{Handover, SessionError};
-use mala_store::{AskError, IssueError, MessageError, StoreError};
+use mala_store::{AskError, IssueError, LandingError, MessageError, StoreError};
 use miette::Diagnostic;
 use nix::unistd::{Uid, User};
 use serde::Serialize;
@@ -322,6 +322,7 @@ impl From<StoreError> for CliError {
             | StoreError::NoProcess { .. }
             | StoreError::Ask(AskError::Unknown { .. } | AskError::WhyTooLong { .. })
             | StoreError::Message(MessageError::NotFound { .. })
+            | StoreError::Landing(LandingError::UnknownEntry { .. })
             | StoreError::Issue(
                 IssueError::Unknown { .. }
                 | IssueError::NoTitle
@@ -337,6 +338,7 @@ impl From<StoreError> for CliError {
             | StoreError::Ask(_)
             | StoreError::Message(_)
             | StoreError::Issue(_)
+            | StoreError::Landing(_)
             | StoreError::Journal(_) => Kind::Refused,
             _ => Kind::Failed,
         };
@@ -348,7 +350,7 @@ impl From<StoreError> for CliError {
 fn store_hint(error: &StoreError) -> Option<String> {
     Some(match error {
         // These say what to do themselves, or it is said of every full disk.
-        StoreError::Journal(_) | StoreError::Full { .. } => return None,
+        StoreError::Journal(_) | StoreError::Landing(_) | StoreError::Full { .. } => return None,
         StoreError::Message(error) => return message_hint(error),
         StoreError::Issue(error) => return issue_hint(error),
         StoreError::Ask(error) => return ask_hint(error),

@@ -11,6 +11,7 @@ use thiserror::Error;
 use crate::asks::types::AskError;
 use crate::issues::types::IssueError;
 use crate::journal::types::JournalError;
+use crate::landing::types::LandingError;
 use crate::messages::MessageError;
 
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -59,6 +60,8 @@ pub enum StoreError {
     Issue(#[from] IssueError),
     #[error(transparent)]
     Journal(#[from] JournalError),
+    #[error(transparent)]
+    Landing(#[from] LandingError),
     #[error(transparent)]
     Ask(#[from] AskError),
     #[error(transparent)]
@@ -159,7 +162,7 @@ macro_rules! faults {
     )*};
 }
 
-faults!(AskError, IssueError, JournalError, MessageError);
+faults!(AskError, IssueError, JournalError, LandingError, MessageError);
 
 impl Fault {
     pub(crate) fn at(self, path: &Path) -> StoreError {

@@ -79,6 +79,16 @@ event_kinds! {
     RunEnded = "run.ended",
     AttemptAdvanced = "attempt.advanced",
     AttemptFinished = "attempt.finished",
+    /// A candidate came into the landing queue.
+    EntryQueued = "entry.queued",
+    EntryAdvanced = "entry.advanced",
+    /// A branch is about to move.
+    LandingBegun = "landing.begun",
+    LandingDone = "landing.done",
+    /// The branch has not moved.
+    LandingUndone = "landing.undone",
+    QueuePaused = "queue.paused",
+    QueueResumed = "queue.resumed",
     SessionStarted = "session.started",
     SessionEnded = "session.ended",
     /// The kernel or a hook kept an agent from changing a file.

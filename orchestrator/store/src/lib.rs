@@ -13,6 +13,9 @@
 //! Asks (`asks`, `asks::take`) are the other way to a held lock: its holder answers, or it is taken under guard. What an agent
 //! should hear about them waits for it (`notices`).
 //!
+//! Candidates wait in the landing queue (`landing`) for a branch to move to them. The store keeps their order and what is under
+//! way; it neither judges nor moves anything itself.
+//!
 //! Waiters (`waiters`, `wait`, `wake`) sleep in the kernel. Each watches the one obstacle nearest to it and is woken
 //! by whoever removes it, or by the end of the process behind it.
 
@@ -24,6 +27,7 @@ mod events;
 mod ids;
 mod issues;
 mod journal;
+mod landing;
 mod locks;
 mod messages;
 mod node;
@@ -61,6 +65,7 @@ pub use issues::types::{Imported, IssueError, IssueFilter, IssueName, IssueNote,
 pub use journal::types::{
     ClaimOutcome, End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker,
 };
+pub use landing::types::{EntryChange, EntryFilter, LandingError, LandingRow, NewEntry, NewLanding};
 pub use locks::{Released, Renewed};
 pub use messages::{BroadcastLimit, Draft, MessageError, Page, PageOf, Sent};
 pub use notices::{Notice, Refused};

@@ -87,6 +87,16 @@ pub(crate) fn optional_name<T>(
     text.map(make).transpose().or_else(|error| bad(column, error))
 }
 
+/// What a column says in a word that `parse` knows.
+pub(crate) fn word<T>(
+    row: &Row<'_>,
+    column: usize,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Decoded<Option<T>> {
+    let Some(text) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
+    parse(&text).map_or_else(|| bad(column, format!("`{text}` has no meaning here")), |known| Ok(Some(known)))
+}
+
 pub(crate) fn who_number(who: &Who) -> i64 {
     match who {
         Who::Agent(_) => 0,

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/5_issues.sql"),
     include_str!("migrations/6_sessions.sql"),
     include_str!("migrations/7_attempts.sql"),
+    include_str!("migrations/8_landing.sql"),
 ];
 
 /// The schema this mala writes.

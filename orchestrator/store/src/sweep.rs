@@ -38,7 +38,7 @@ impl Leftovers {
 /// How far a sweep goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
-    /// Older events are dropped.
+    /// Older events are dropped, unless older work is still in the landing queue.
     pub keep_events_since: Timestamp,
     /// Free locks of other hosts as well, although nobody here can tell whether their owners live. A person decides that.
     pub foreign_locks: bool,
@@ -56,8 +56,8 @@ impl Store {
         self.write(|change| change.sweep(extent))
     }
 
-    /// When the oldest of all that is not over began: agents that may live, and attempts that have no end yet, in all scopes
-    /// that share this store.
+    /// When the oldest of all that is not over began: agents that may live, attempts that have no end yet, and what is in the
+    /// landing queue, in all scopes that share this store.
     pub fn working_since(&mut self) -> Result<Option<Timestamp>> {
         self.read(|view| view.working_since())
     }
@@ -84,7 +84,7 @@ impl View<'_> {
             wake_files: self.stray_wake_files(wake_dir)?,
             old_events: self
                 .sql
-                .query_row(old, [extent.keep_events_since.as_millis()], |row| row.get::<_, i64>(0))?
+                .query_row(old, [self.kept_since(extent)?.as_millis()], |row| row.get::<_, i64>(0))?
                 .cast_unsigned(),
         })
     }
@@ -97,7 +97,14 @@ impl View<'_> {
         let agents: Vec<(Timestamp, Owner)> = agents.collect::<std::result::Result<_, _>>()?;
         let living = agents.into_iter().filter(|(_, owner)| self.life(owner) != Life::Dead);
         let attempts = self.attempts_where("a.ended_at IS NULL", [])?;
-        Ok(living.map(|(since, _)| since).chain(attempts.into_iter().map(|open| open.started_at)).min())
+        let attempts = attempts.into_iter().map(|open| open.started_at);
+        Ok(living.map(|(since, _)| since).chain(attempts).chain(self.queued_since()?).min())
+    }
+
+    /// From when on events and the like are kept: nothing goes that belongs to work in the landing queue, however long it waits.
+    fn kept_since(&self, extent: Extent) -> std::result::Result<Timestamp, Fault> {
+        let wanted = extent.keep_events_since;
+        Ok(self.queued_since()?.map_or(wanted, |queued| queued.min(wanted)))
     }
 
     fn is_leftover(&self, lock: &Lock, extent: Extent) -> bool {
@@ -144,7 +151,7 @@ impl Change<'_> {
         for name in &swept.wake_files {
             let _ = fs::remove_file(self.wake_dir().join(name));
         }
-        swept.old_events = self.prune(extent.keep_events_since)?;
+        swept.old_events = self.prune(self.kept_since(extent)?)?;
         Ok(swept)
     }
 
@@ -189,7 +196,7 @@ impl Change<'_> {
         }
         let unused =
             "DELETE FROM process WHERE id NOT IN (SELECT owner FROM lock UNION SELECT root FROM agent
-             UNION SELECT owner FROM waiter UNION SELECT waiting FROM waiter UNION SELECT owner FROM run
+             UNION SELECT owner FROM waiter UNION SELECT waiting FROM waiter UNION SELECT owner FROM run UNION SELECT owner FROM landing
              UNION SELECT supervisor FROM attempt WHERE supervisor IS NOT NULL)";
         self.sql.execute(unused, [])?;
         Ok(events as u64)

@@ -135,7 +135,7 @@ impl BlockingOps {
                 Ok(StoreClaim::FilesHeld(vec![Held { file: key.to_string(), by, issue: None }]))
             }
             Err(SessionError::Store(
-                error @ (StoreError::Journal(JournalError::Attempted { .. })
+                error @ (StoreError::Journal(JournalError::Attempted { .. } | JournalError::Queued { .. })
                 | StoreError::Issue(IssueError::NotOpen { .. } | IssueError::Blocked { .. })),
             )) => Ok(StoreClaim::Gone(error.to_string())),
             Err(error) => Err(error.into()),

@@ -15,6 +15,7 @@ use crate::error::{Fault, Result};
 use crate::events::EventKind;
 use crate::issues::rows::CLOSED_WORDS;
 use crate::issues::types::{IssueError, IssueFilter, IssueName, IssueNote, NewIssue, Updated};
+use crate::landing::OPEN_STATES;
 use crate::view::View;
 
 impl Store {
@@ -31,7 +32,8 @@ impl Store {
         self.read(|view| view.issues(filter))
     }
 
-    /// Issues that somebody could begin with: open, nothing left that they need, no epics. By priority, then age.
+    /// Issues that somebody could begin with: open, nothing left that they need, nothing in the landing queue, no epics. By
+    /// priority, then age.
     pub fn ready(&mut self, after: Option<&IssueId>, limit: u32) -> Result<Vec<Issue>> {
         self.read(|view| view.ready(after, limit))
     }
@@ -66,7 +68,7 @@ impl Store {
             match issue.status.as_str() {
                 OPEN if issue.assignee.is_none() => Ok(Updated { issue, is_changed: false }),
                 _ => {
-                    change.refuse_running(&issue)?;
+                    change.refuse_worked_on(id)?;
                     change.reopen(by, &issue)
                 }
             }
@@ -118,6 +120,7 @@ impl Store {
                 return Ok(issue);
             }
             change.claim_open(issue, by.name())?;
+            change.refuse_worked_on(id)?;
             change.record_by(EventKind::IssueClaimed, by, Some(id), &json!({}))?;
             change.must_find_issue(id)
         })
@@ -130,7 +133,7 @@ impl Store {
             if !is_claimed_by(&issue, by) {
                 return Ok(false);
             }
-            change.refuse_running(&issue)?;
+            change.refuse_worked_on(id)?;
             change.reopen(by, &issue)?;
             Ok(true)
         })
@@ -170,6 +173,7 @@ impl View<'_> {
              AND i.assignee IS NULL AND NOT EXISTS (
                  SELECT 1 FROM dependency d LEFT JOIN issue o ON o.id = d.other
                  WHERE d.issue = i.id AND coalesce(o.status, '') NOT IN {CLOSED_WORDS})
+             AND NOT EXISTS (SELECT 1 FROM entry e WHERE e.issue = i.id AND e.state IN {OPEN_STATES})
              ORDER BY i.priority, i.created_at, i.id LIMIT ?4"
         );
         self.issues_where(&condition, params![priority, created_at, id, limit])

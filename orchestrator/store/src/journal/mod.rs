@@ -8,9 +8,7 @@ mod rows;
 pub(crate) mod types;
 
 use mala_core::issue::{BLOCKED, IN_PROGRESS, NEEDS_FOLLOWUP, OPEN};
-use mala_core::{
-    Attempt, AttemptId, AttemptState, Issue, IssueId, Life, Lock, Owner, Run, RunId, Spend, Who,
-};
+use mala_core::{Attempt, AttemptId, AttemptState, IssueId, Life, Lock, Owner, Run, RunId, Spend, Who};
 use rusqlite::params;
 use serde_json::{Value, json};
 
@@ -206,9 +204,7 @@ impl Change<'_> {
 
     /// Takes the issue, and writes down that an attempt at it has begun.
     fn open_attempt(&mut self, new: &NewAttempt) -> std::result::Result<Attempt, Fault> {
-        if let Some(live) = self.live_attempt_at(&new.issue)? {
-            return Err(JournalError::Attempted { issue: live.issue, agent: live.agent }.into());
-        }
+        self.refuse_worked_on(&new.issue)?;
         if new.tracker == Tracker::BuiltIn {
             let issue = self.must_find_issue(&new.issue)?;
             self.claim_open(issue, new.agent.as_str())?;
@@ -240,7 +236,7 @@ impl Change<'_> {
         Ok(attempt)
     }
 
-    fn advance(
+    pub(crate) fn advance(
         &mut self,
         id: AttemptId,
         (from, to): (AttemptState, AttemptState),
@@ -266,7 +262,7 @@ impl Change<'_> {
         Ok(attempt)
     }
 
-    fn finish(&mut self, id: AttemptId, finish: &Finish) -> std::result::Result<Finished, Fault> {
+    pub(crate) fn finish(&mut self, id: AttemptId, finish: &Finish) -> std::result::Result<Finished, Fault> {
         let mut attempt = self.must_find_attempt(id)?;
         if attempt.state.is_over() {
             return Ok(Finished::Before { state: attempt.state });
@@ -275,6 +271,7 @@ impl Change<'_> {
         if let Some(text) = &finish.note {
             self.note(&by, &attempt.issue, text, Some(attempt.number))?;
         }
+        self.close_queue_for(id, &finish.end)?;
         let locks = self.leave_run(&attempt)?;
         let is_tracked = self.exists("SELECT 1 FROM attempt WHERE id = ?1 AND tracked = 1", [id.0])?;
         if is_tracked {
@@ -332,10 +329,14 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// An issue that is being worked on cannot be given to somebody else.
-    pub(crate) fn refuse_running(&self, issue: &Issue) -> std::result::Result<(), Fault> {
-        match self.live_attempt_at(&issue.id)? {
-            Some(live) => Err(JournalError::Attempted { issue: live.issue, agent: live.agent }.into()),
+    /// An issue that is being worked on cannot be given to somebody else. One whose work waits in the landing queue is, even if
+    /// whoever offered it is gone.
+    pub(crate) fn refuse_worked_on(&self, issue: &IssueId) -> std::result::Result<(), Fault> {
+        if let Some(live) = self.live_attempt_at(issue)? {
+            return Err(JournalError::Attempted { issue: live.issue, agent: live.agent }.into());
+        }
+        match self.open_entry_for(issue)? {
+            Some(entry) => Err(JournalError::Queued { issue: issue.clone(), entry: entry.id }.into()),
             None => Ok(()),
         }
     }

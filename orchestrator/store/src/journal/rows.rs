@@ -3,7 +3,7 @@
 use mala_core::{
     AgentId, Attempt, AttemptId, AttemptState, Interruption, IssueId, Oid, Run, RunId, Spend, Timestamp,
 };
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use crate::change::Change;
 use crate::error::Fault;
@@ -48,7 +48,14 @@ impl View<'_> {
         found.pop().ok_or_else(|| JournalError::UnknownAttempt { id }.into())
     }
 
-    /// The attempt at this issue that has not ended, in whichever checkout.
+    /// The checkout of an attempt.
+    pub(crate) fn scope_of_attempt(&self, id: AttemptId) -> Result<i64, Fault> {
+        let mut statement = self.sql.prepare_cached("SELECT scope FROM attempt WHERE id = ?1")?;
+        let scope = statement.query_row([id.0], |row| row.get(0)).optional()?;
+        scope.ok_or_else(|| JournalError::UnknownAttempt { id }.into())
+    }
+
+    /// The attempt at this issue that has not ended, in whichever checkout and whether or not its run still lives.
     pub(crate) fn live_attempt_at(&self, issue: &IssueId) -> Result<Option<Attempt>, Fault> {
         Ok(self.attempts_where("a.issue = ?1 AND a.ended_at IS NULL", params![issue.as_str()])?.pop())
     }
@@ -76,13 +83,13 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         issue: rows::name(row, 2, IssueId::new)?,
         agent: rows::name(row, 3, AgentId::new)?,
         number: row.get(4)?,
-        state: word(row, 5, AttemptState::parse)?
+        state: rows::word(row, 5, AttemptState::parse)?
             .map_or_else(|| rows::bad(5, "an attempt has no state"), Ok)?,
         since: rows::timestamp(row, 6)?,
         started_at: rows::timestamp(row, 7)?,
         ended_at: row.get::<_, Option<i64>>(8)?.map(Timestamp::from_millis),
         session: row.get(9)?,
-        head: word(row, 10, Oid::parse)?,
+        head: rows::word(row, 10, Oid::parse)?,
         saved_ref: row.get(11)?,
         verdict: verdict
             .map(|text| serde_json::from_str(&text))
@@ -91,20 +98,9 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         spend: Spend { cost_micros: amount(13)?, tokens: amount(14)? },
         profile: row.get(15)?,
         question: row.get(16)?,
-        interruption: word(row, 17, Interruption::parse)?,
+        interruption: rows::word(row, 17, Interruption::parse)?,
         supervisor: row.get::<_, Option<i64>>(18)?.map(|_| rows::owner(row, 19)).transpose()?,
     })
-}
-
-/// What a column says in a word that `parse` knows.
-fn word<T>(
-    row: &Row<'_>,
-    column: usize,
-    parse: impl FnOnce(&str) -> Option<T>,
-) -> rusqlite::Result<Option<T>> {
-    let Some(text) = row.get::<_, Option<String>>(column)? else { return Ok(None) };
-    parse(&text)
-        .map_or_else(|| rows::bad(column, format!("`{text}` has no meaning here")), |known| Ok(Some(known)))
 }
 
 impl Change<'_> {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mala_core::{
-    AgentId, Attempt, AttemptId, AttemptState, Conflict, Interruption, IssueId, Lock, Oid, Owner, Run, RunId,
-    Spend, Want,
+    AgentId, Attempt, AttemptId, AttemptState, Conflict, EntryId, Interruption, IssueId, Lock, Oid, Owner,
+    Run, RunId, Spend, Want,
 };
 use serde_json::Value;
 use thiserror::Error;
@@ -121,6 +121,8 @@ pub enum JournalError {
     UnknownAttempt { id: AttemptId },
     #[error("`{agent}` is working on `{issue}`")]
     Attempted { issue: IssueId, agent: AgentId },
+    #[error("`{issue}` waits in the landing queue, as entry {entry}")]
+    Queued { issue: IssueId, entry: EntryId },
     #[error("the attempt {id} is over: it is {state}")]
     Over { id: AttemptId, state: AttemptState },
     #[error("the attempt {id} is {found}, not {expected}")]
