@@ -61,6 +61,11 @@ pub trait Guard: Send + Sync {
         false
     }
 
+    /// Why this protected path, absolute, cannot be changed, as one line for whoever tried. None for the usual words.
+    fn explains_protected(&self, _path: &Path) -> Option<String> {
+        None
+    }
+
     /// May this program start? For programs whose whole purpose can be told from their arguments. Whatever the answer,
     /// each of its changes is judged, so a caller that swaps the arguments in the last moment has gained nothing.
     fn judge_start(&self, _start: &Start<'_>) -> Ruling {

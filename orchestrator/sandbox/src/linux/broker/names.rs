@@ -125,6 +125,7 @@ impl Session<'_> {
         };
         let to = self.name(&to, Errno::EXIST)?.ok_or(Errno::EXIST)?;
         let target = self.lane(&to)?;
+        self.expect_no_fixed_below(&to)?;
         let (found, names) = match &object {
             // Made without a name: the kernel could give it another one where it was made.
             Object::Nameless(found) if self.side_of_nameless(found) != target.side() => {
@@ -319,6 +320,7 @@ impl Session<'_> {
         if lane.is_for_kernel() {
             return Ok(None);
         }
+        self.expect_no_fixed_below(place)?;
         self.permit(Action::Create, &judged(&[lane]), false).map(Some)
     }
 }

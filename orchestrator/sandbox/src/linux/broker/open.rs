@@ -310,6 +310,7 @@ impl Session<'_> {
         if !wish.creates() {
             return Err(Errno::NOENT);
         }
+        self.expect_no_fixed_below(place)?;
         let permit = match lane {
             Lane::Kernel | Lane::Exempt => return Ok(Answer::Proceed),
             Lane::Judged(name) => self.permit(Action::Create, &[name], false)?,

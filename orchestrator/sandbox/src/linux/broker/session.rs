@@ -268,9 +268,23 @@ impl<'a> Session<'a> {
 
     /// For a name that must stay as it is.
     pub(super) fn refuse_fixed(&self, path: &Path) -> Errno {
-        let shown = path.strip_prefix(self.rules.zones.root()).unwrap_or(path);
-        self.task.tell(&format!("mala: `{}` is protected: agents cannot change it", shown.display()));
+        let usual = || {
+            let shown = path.strip_prefix(self.rules.zones.root()).unwrap_or(path);
+            format!("mala: `{}` is protected: agents cannot change it", shown.display())
+        };
+        self.task.tell(&self.ask(|guard| guard.explains_protected(path)).unwrap_or_else(usual));
         Errno::ACCESS
+    }
+
+    /// An error for a new name, of anything but a folder, at which something protected may lie below one day: a link there would
+    /// lead to what is not protected, and a file would keep it from being made.
+    pub(super) fn expect_no_fixed_below(&self, place: &Place) -> Result<(), Errno> {
+        let path = &place.path;
+        let is_new = place.found.is_none();
+        match is_new && self.rules.zones.carries_fixed(path) && !self.ask(|guard| guard.unlocks(path)) {
+            true => Err(self.refuse_fixed(path)),
+            false => Ok(()),
+        }
     }
 
     /// The names that a change to the content or the mode of an existing file is about.
