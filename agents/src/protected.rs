@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use mala_core::scope::SETTINGS_FILE;
+use mala_core::scope::{PEOPLE_FOLDER, SETTINGS_FILE};
 use path_clean::PathClean;
 
 use crate::objection::Objection;
@@ -33,6 +33,10 @@ fn by_names(path: &Path) -> Option<Objection> {
     let instead = "leave it alone, or ask the person in charge";
     if names.last() == Some(&SETTINGS_FILE) {
         return refuse("it says what is asked of everybody's commits", instead);
+    }
+    if names.contains(&PEOPLE_FOLDER) {
+        let why = "it says how everybody works here";
+        return refuse(why, instead).map(Objection::in_run);
     }
     let settings = "the hooks in it guard everybody's files";
     names.windows(2).enumerate().find_map(|(at, pair)| {
@@ -73,6 +77,15 @@ mod tests {
         ] {
             assert!(objection(Path::new(path)).is_some(), "{path}");
         }
+    }
+
+    #[test]
+    fn what_people_say_to_agents_is_out_of_a_runs_reach() {
+        for path in ["/w/.mala", "/w/.mala/prompts/task.md", "/w/src/../.mala/x"] {
+            let found = objection(Path::new(path)).unwrap();
+            assert_eq!(found.when, crate::When::InRun, "{path}");
+        }
+        assert!(objection(Path::new("/w/.malaise/x")).is_none());
     }
 
     #[test]

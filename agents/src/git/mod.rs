@@ -5,12 +5,15 @@
 //! caller says which paths exist.
 
 mod call;
+mod landing;
 mod rules;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 pub(crate) use call::Call;
+pub use landing::RunAgent;
 
 use crate::objection::{Objection, When};
 
@@ -30,15 +33,25 @@ const VARIABLES: &[&str] = &[
     "GIT_EXEC_PATH",
 ];
 
-/// Why the command `args`, `git` itself first, must never run in a shared checkout. `exists` tells whether a path is there.
-pub fn objection(args: &[OsString], exists: impl Fn(&Path) -> bool) -> Option<Objection> {
-    objections(args, exists).into_iter().find(|objection| objection.when == When::Always)
+/// Why the command `args`, `git` itself first, must never run in a shared checkout, or in this `run`. `exists` tells whether
+/// a path is there.
+pub fn objection(
+    args: &[OsString],
+    exists: impl Fn(&Path) -> bool,
+    run: Option<&RunAgent>,
+) -> Option<Objection> {
+    let mut found = objections(args, exists, run).into_iter();
+    found.find(|objection| matches!(objection.when, When::Always | When::InRun))
 }
 
-/// Everything to be said against the command `args`, also what holds only under conditions.
-pub fn objections(args: &[OsString], exists: impl Fn(&Path) -> bool) -> Vec<Objection> {
+/// Everything to be said against the command `args`, also what holds only under conditions. What a `run` forbids comes first.
+pub fn objections(
+    args: &[OsString],
+    exists: impl Fn(&Path) -> bool,
+    run: Option<&RunAgent>,
+) -> Vec<Objection> {
     let args: Vec<&str> = args.iter().skip(1).map(|arg| arg.to_str().unwrap_or("?")).collect();
-    Call::read(&args).map(|call| rules::judge(&call, &exists)).unwrap_or_default()
+    Call::read(&args).map(|call| judge(&call, &exists, run)).unwrap_or_default()
 }
 
 /// True if the command `args`, `git` itself first, locks the index before it reads it, looks itself whether it has changed since, or
@@ -59,16 +72,25 @@ pub fn start_folder(args: &[OsString], here: &Path) -> Option<PathBuf> {
     (!call.is_elsewhere).then(|| call.folders.iter().fold(here.to_path_buf(), |at, folder| at.join(folder)))
 }
 
-pub(crate) fn judge(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> Vec<Objection> {
-    rules::judge(call, exists)
+pub(crate) fn judge(
+    call: &Call<'_>,
+    exists: &dyn Fn(&Path) -> bool,
+    run: Option<&RunAgent>,
+) -> Vec<Objection> {
+    let of_run = run.and_then(|run| landing::judge(call, exists, run));
+    of_run.into_iter().chain(rules::judge(call, exists)).collect()
 }
 
 /// Why git must not be started with the variable `name` set.
-pub(crate) fn variable_objection(name: &str) -> Option<Objection> {
+pub(crate) fn variable_objection(name: &str, run: Option<&RunAgent>) -> Option<Objection> {
     let is_config = name.starts_with("GIT_CONFIG_KEY_") || name.starts_with("GIT_CONFIG_VALUE_");
     (is_config || VARIABLES.contains(&name)).then(|| {
         let why = "it leads git past the files and hooks that everybody shares";
-        Objection::new(format!("{name}=..."), why, "run git without it: git commit -- FILE")
+        let instead = match run {
+            Some(run) => Cow::Owned(format!("run git without it, and {}", run.offer())),
+            None => Cow::Borrowed("run git without it: git commit -- FILE"),
+        };
+        Objection::new(format!("{name}=..."), why, instead)
     })
 }
 

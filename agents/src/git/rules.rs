@@ -10,7 +10,7 @@ const LEAVE: &str = "commit your own and leave it to the person in charge";
 const COMMIT: &str = "commit your own: mala commit -m MESSAGE FILE";
 
 pub(super) fn judge(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> Vec<Objection> {
-    if matches!(call.rest, ["-h"] | ["--help", ..]) {
+    if asks_for_help(call) {
         return Vec::new();
     }
     let mut found: Vec<Objection> =
@@ -22,6 +22,10 @@ pub(super) fn judge(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> Vec<Obje
     };
     found.extend(found_here);
     found
+}
+
+pub(super) fn asks_for_help(call: &Call<'_>) -> bool {
+    matches!(call.rest, ["-h"] | ["--help", ..])
 }
 
 /// Commands that change everybody's files.
@@ -112,7 +116,7 @@ fn commit(call: &Call<'_>) -> Vec<Objection> {
 }
 
 /// The options of `git commit`, letters one by one, without the values some of them take; and its operands.
-fn commit_flags<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+pub(super) fn commit_flags<'a>(rest: &[&'a str]) -> Vec<&'a str> {
     const LONG: &[&str] = &[
         "--message",
         "--file",
@@ -200,7 +204,7 @@ fn setting_objection(setting: &str) -> Option<Objection> {
 }
 
 /// True if the arguments name files: behind `--`, or nothing but paths that exist.
-fn names_files(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> bool {
+pub(super) fn names_files(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> bool {
     if let Some(behind) = call.behind_dashes() {
         return !behind.is_empty();
     }

@@ -2,7 +2,7 @@ use super::*;
 
 fn judged(line: &str) -> Vec<Objection> {
     let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-    objections(&args, |path| path == Path::new("file.txt") || path == Path::new("."))
+    objections(&args, |path| path == Path::new("file.txt") || path == Path::new("."), None)
 }
 
 fn is_refused(line: &str) -> bool {
@@ -156,7 +156,130 @@ fn an_objection_says_what_why_and_what_instead() {
 
 #[test]
 fn variables_that_lead_git_elsewhere_are_known() {
-    assert!(variable_objection("GIT_INDEX_FILE").is_some());
-    assert!(variable_objection("GIT_CONFIG_KEY_0").is_some());
-    assert!(variable_objection("GIT_AUTHOR_NAME").is_none());
+    assert!(variable_objection("GIT_INDEX_FILE", None).is_some());
+    assert!(variable_objection("GIT_CONFIG_KEY_0", None).is_some());
+    assert!(variable_objection("GIT_AUTHOR_NAME", None).is_none());
+}
+
+fn run_agent() -> RunAgent {
+    RunAgent { branch: Some("main".to_owned()), mark: Some("bd-1".to_owned()) }
+}
+
+fn refused_in_run(line: &str) -> Option<Objection> {
+    let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    let found = objection(&args, |path| path == Path::new("file.txt"), Some(&run_agent()));
+    found.filter(|objection| objection.when == When::InRun)
+}
+
+#[test]
+fn in_a_run_nothing_moves_the_branch() {
+    for line in [
+        "git commit -m x",
+        "git commit -m x -- file.txt",
+        "git commit --amend --no-edit",
+        "git commit -nm x",
+        "git commit -m --dry-run",
+        "git merge other",
+        "git merge --ff-only other",
+        "git pull",
+        "git rebase other",
+        "git cherry-pick abc",
+        "git revert HEAD",
+        "git am x.patch",
+        "git reset --soft HEAD~1",
+        "git reset --hard abc",
+        "git reset HEAD~1",
+        "git update-ref refs/heads/main abc",
+        "git update-ref -d HEAD",
+        "git update-ref -m topic HEAD abc",
+        "git update-ref --stdin",
+        "git branch -m other",
+        "git branch -M main other",
+        "git branch --move other main",
+        "git branch -f main HEAD~1",
+        "git branch -D other main",
+        "git branch -C other main",
+        "git fetch origin x:main",
+        "git fetch -u origin +x:refs/heads/main",
+        "git fetch origin +refs/heads/*:refs/heads/*",
+        "git push . HEAD:main",
+        "git push . :refs/heads/main",
+        "git push . +main",
+        "git worktree add -f -B main ../x",
+    ] {
+        let found = refused_in_run(line).unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(found.why, "the branch moves only by landing", "{line}");
+        assert!(found.instead.contains("mala commit -m 'bd-1: what changes'"), "{line}: {found}");
+    }
+}
+
+#[test]
+fn in_a_run_the_checkout_stays_on_its_branch_and_refs_stay_as_they_are() {
+    for line in [
+        "git switch other",
+        "git switch -C main abc",
+        "git checkout other",
+        "git checkout -B main abc",
+        "git symbolic-ref HEAD refs/heads/x",
+        "git bisect start",
+        "git pack-refs --all",
+        "git gc --auto",
+        "git maintenance run",
+        "git refs migrate --ref-format=reftable",
+        "git update-ref refs/mala/x abc",
+        "git fetch origin x:refs/mala-runs/y",
+        "git push . HEAD:refs/mala/candidates/bd-1/1",
+    ] {
+        assert!(refused_in_run(line).is_some(), "{line}");
+    }
+}
+
+#[test]
+fn in_a_run_other_names_are_as_free_as_elsewhere() {
+    for line in [
+        "git status",
+        "git add file.txt",
+        "git commit --dry-run",
+        "git commit --help",
+        "git reset -- file.txt",
+        "git reset HEAD -- file.txt",
+        "git reset file.txt",
+        "git rebase --abort",
+        "git revert -n HEAD",
+        "git branch topic",
+        "git branch -d topic",
+        "git branch -m topic other",
+        "git branch -f backup main",
+        "git branch -c main backup",
+        "git tag v1",
+        "git stash list",
+        "git fetch origin",
+        "git fetch origin main",
+        "git fetch origin main:upstream",
+        "git push origin HEAD:main",
+        "git push . HEAD:topic",
+        "git worktree add ../x",
+        "git write-tree",
+        "git commit-tree -m x HEAD^{tree}",
+        "git update-ref refs/heads/topic HEAD",
+        "git symbolic-ref HEAD",
+        "git checkout -- file.txt",
+        "git update-ref refs/malaise/x abc",
+    ] {
+        assert_eq!(refused_in_run(line), None, "{line}");
+    }
+}
+
+#[test]
+fn an_agent_of_a_run_is_told_what_to_type() {
+    let found = refused_in_run("git commit -m x").unwrap();
+    assert_eq!(
+        found.to_string(),
+        "`git commit -m x` is refused in a run: the branch moves only by landing; \
+         offer your work: mala commit -m 'bd-1: what changes' [FILES]"
+    );
+    let unknown = RunAgent { branch: None, mark: None };
+    assert!(unknown.refusal().ends_with("mala commit -m 'ISSUE: what changes'"));
+    let variable = variable_objection("GIT_INDEX_FILE", Some(&run_agent())).unwrap();
+    assert!(variable.instead.ends_with("mala commit -m 'bd-1: what changes'"), "{variable}");
 }

@@ -35,6 +35,7 @@ use mala_core::CommandPattern;
 
 pub use rewrite::rewrite_tests;
 
+use crate::git::RunAgent;
 use crate::objection::Objection;
 
 /// The longest command that is judged; longer ones are unknown as a whole.
@@ -51,6 +52,8 @@ pub struct Surroundings<'a> {
     pub exists: &'a dyn Fn(&Path) -> bool,
     /// The guarded commands.
     pub tests: &'a [CommandPattern],
+    /// For an agent of a run.
+    pub run: Option<&'a RunAgent>,
 }
 
 impl std::fmt::Debug for Surroundings<'_> {
@@ -58,6 +61,7 @@ impl std::fmt::Debug for Surroundings<'_> {
         f.debug_struct("Surroundings")
             .field("cwd", &self.cwd)
             .field("home", &self.home)
+            .field("run", &self.run)
             .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ use super::expand::{Arg, Known};
 use super::state::State;
 use super::walk::Walker;
 use super::{TestCommand, Write};
-use crate::objection::Objection;
+use crate::objection::{Objection, When};
 use crate::protected;
 
 /// How much of an unknown command is quoted back.
@@ -119,7 +119,9 @@ impl Walker<'_> {
             Write::File(path) => path.clone(),
             Write::Pattern { base, rest } => base.join(rest),
         };
-        if let Some(objection) = protected::objection(&path) {
+        if let Some(objection) = protected::objection(&path)
+            && (objection.when != When::InRun || self.around.run.is_some())
+        {
             self.plan
                 .objections
                 .push(Objection { folder: path.parent().map(Path::to_path_buf), ..objection });

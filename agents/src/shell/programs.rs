@@ -192,13 +192,14 @@ impl Walker<'_> {
             self.change_folder(&[Arg::literal(*folder)], &mut state);
         }
         for name in &start.env {
-            if let Some(objection) = git::variable_objection(name) {
+            if let Some(objection) = git::variable_objection(name, self.around.run) {
                 self.object(&objection, &state);
             }
         }
         let exists = self.around.exists;
         let folders = state.folders.clone();
-        let objections = git::judge(&call, &|path| folders.iter().any(|folder| exists(&folder.join(path))));
+        let is_there = |path: &Path| folders.iter().any(|folder| exists(&folder.join(path)));
+        let objections = git::judge(&call, &is_there, self.around.run);
         objections.iter().for_each(|objection| self.object(objection, &state));
         let offset = args.len() - call.rest.len();
         self.git_paths(&call, &args[offset..], &mut state, &start.stdin);

@@ -4,7 +4,7 @@ use super::*;
 
 fn judge_with(command: &str, tests: &[CommandPattern]) -> Plan {
     let exists = |path: &Path| path.starts_with("/w/sub");
-    plan(command, Surroundings { cwd: Path::new("/w"), home: None, exists: &exists, tests })
+    plan(command, Surroundings { cwd: Path::new("/w"), home: None, exists: &exists, tests, run: None })
 }
 
 fn judge(command: &str) -> Plan {
@@ -76,7 +76,7 @@ fn a_folder_is_recognised_in_a_real_file_system() {
     let folder = std::env::temp_dir();
     let file = std::env::current_exe().unwrap();
     let exists = |path: &Path| path.exists();
-    let around = Surroundings { cwd: Path::new("/"), home: None, exists: &exists, tests: &[] };
+    let around = Surroundings { cwd: Path::new("/"), home: None, exists: &exists, tests: &[], run: None };
     let copy = |target: &Path| plan(&format!("cp /x/name '{}'", target.display()), around).writes;
     assert_eq!(copy(&folder), [Write::File(folder.join("name"))]);
     assert_eq!(copy(&file), [Write::File(file.clone())]);

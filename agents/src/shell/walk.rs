@@ -231,7 +231,7 @@ impl<'a> Walker<'a> {
     }
 
     pub(super) fn assign(&mut self, name: &str, value: Arg, state: &mut State) {
-        if let Some(objection) = git::variable_objection(name) {
+        if let Some(objection) = git::variable_objection(name, self.around.run) {
             self.object(&objection, state);
         }
         if matches!(name, "PATH" | "CDPATH" | "BASH_ENV" | "ENV" | "LD_PRELOAD" | "PROMPT_COMMAND") {

@@ -35,6 +35,9 @@ pub enum ScopeError {
 /// What a checkout's settings are called, at its top.
 pub const SETTINGS_FILE: &str = "mala.toml";
 
+/// The directory at a checkout's top in which people say how agents work there.
+pub const PEOPLE_FOLDER: &str = ".mala";
+
 /// Whether the checkout's file system tells `README` from `readme`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Case {
@@ -125,6 +128,11 @@ impl Scope {
     /// Where the checkout's own settings are, if it has any.
     pub fn settings_file(&self) -> PathBuf {
         self.root.join(SETTINGS_FILE)
+    }
+
+    /// Where people say how agents work here, if they do.
+    pub fn people_dir(&self) -> PathBuf {
+        self.root.join(PEOPLE_FOLDER)
     }
 
     /// Git's common folder, canonical.

@@ -27,6 +27,7 @@ pub mod jail;
 mod orphaned_work;
 pub mod refusal;
 mod release;
+mod reserved_refs;
 pub mod supervise;
 mod supervisor_ownership;
 pub mod supervisor_socket;
@@ -41,6 +42,7 @@ pub use error::{Handover, SessionError};
 pub use guard::{LostLock, RefusedWrite, StoreGuard};
 pub use ignored::{Ignored, IgnoredAhead};
 pub use release::{answer_release, release, transfer};
+pub use reserved_refs::run_agent;
 pub use supervisor_ownership::{OtherHolder, SupervisorOwnership, Tenure};
 pub use take::take;
 pub use turns::{

@@ -149,8 +149,15 @@ impl Supervision {
         let exempt = exempt.iter().map(|directory| self.scope.root().join(directory)).collect();
         let mut command = with_git_environment(command());
         command.env(supervisor_socket::VARIABLE, socket.socket());
-        let jail = jail::jail(&self.scope, exempt, self.slots());
+        let jail = jail::jail(&self.scope, exempt, self.reserved(guard));
         Ok(mala_sandbox::run(&jail, guard.clone(), command)?)
+    }
+
+    /// What is mala's or people's: refs, slots, and for agents of a run what people tell them.
+    fn reserved(&self, guard: &StoreGuard) -> Vec<PathBuf> {
+        let refs = guard.git_guard().reserved_refs().paths().cloned();
+        let people = self.party.run.is_some().then(|| self.scope.people_dir());
+        refs.chain(self.slots()).chain(people).collect()
     }
 
     /// Where slots lie. They are there before the agent is, which could take their place otherwise. Where they cannot be made, as in

@@ -2,9 +2,15 @@ use std::env;
 use std::path::PathBuf;
 
 use clap::Args;
+use mala_agents::git::RunAgent;
+use mala_config::Settings;
+use mala_core::{AgentId, Scope};
 use mala_gate::{StoreOwnership, hooks};
+use mala_git::commit::is_draft;
 use mala_git::{Repo, Unfit};
 use mala_session::refusal::Reader;
+use mala_session::run_agent;
+use mala_store::Store;
 use serde_json::json;
 
 use super::{Judged, Opened};
@@ -45,6 +51,12 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
     }
     let index = args.index.as_ref().map(|index| context.cwd.join(index));
     let repo = Repo::new(scope);
+    let run = run_of(&mut store, subject.agent.as_ref(), repo.scope(), &settings)?;
+    if let Some(run) = &run
+        && !index.as_ref().is_some_and(|index| is_draft(&repo, index))
+    {
+        return Err(CliError::refused(run.refusal()));
+    }
     if let Some(agent) = &subject.agent
         && let Some(unfit) = repo.unfinished()?
         && !store.holds_everything(agent)?
@@ -67,12 +79,24 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
     let reader = Reader::new(repo.scope(), &context.here.join(folder));
     reader.about(&offending).for_each(|hint| context.ui.hint(&hint));
     context.ui.hint(match subject.agent {
+        Some(_) if run.is_some() => "offer only your own files: mala commit -m MESSAGE FILES",
         Some(_) => {
             "commit only your own files, and leave what others have staged: mala commit -m MESSAGE, or git commit -- FILES"
         }
         None => "unstage them: git restore --staged FILE",
     });
     Ok(Code::from(REFUSED))
+}
+
+/// The agent as its run knows it, if it is one's: it offers its work, and `mala commit` calls the hook with an index of its own.
+fn run_of(
+    store: &mut Store,
+    agent: Option<&AgentId>,
+    scope: &Scope,
+    settings: &Settings,
+) -> Result<Option<RunAgent>, CliError> {
+    let known = store.agents()?.into_iter().find(|known| Some(&known.party.agent) == agent);
+    Ok(known.and_then(|known| run_agent(&known.party, scope, settings)))
 }
 
 /// The commit would conclude what somebody else has begun, with all that belongs to it.

@@ -22,6 +22,11 @@ pub(super) fn folder_of(repo: &Repo) -> PathBuf {
     repo.scope().work_dir().join("commits")
 }
 
+/// True for the index of a commit in the making.
+pub fn is_draft(repo: &Repo, index: &Path) -> bool {
+    index.starts_with(folder_of(repo))
+}
+
 /// A commit that is not made yet.
 #[derive(Debug)]
 pub(super) struct Draft {

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use mala_agents::Objection;
+use mala_agents::git::RunAgent;
+use mala_config::Settings;
 use mala_core::Scope;
 use mala_core::file::{SETTINGS, read_small_text};
 use mala_core::scope::ScopeError;
@@ -22,6 +24,7 @@ use mala_store::Party;
 
 use self::lock_files::GitLocks;
 use self::stale_index::StaleIndex;
+use crate::reserved_refs::{ReservedRefs, run_agent};
 use crate::{SessionError, jail};
 
 pub(crate) use self::stale_index::IndexView;
@@ -36,10 +39,12 @@ pub struct GitGuard {
     stale_index: StaleIndex,
     /// For agents that are cleared up after.
     staged: Option<Staged>,
+    reserved_refs: ReservedRefs,
+    run: Option<RunAgent>,
 }
 
 impl GitGuard {
-    pub fn of(party: &Party, scope: &Scope) -> io::Result<Self> {
+    pub fn of(party: &Party, scope: &Scope, settings: &Settings) -> io::Result<Self> {
         let index = jail::index_file(scope);
         Ok(Self {
             scope: scope.clone(),
@@ -48,6 +53,8 @@ impl GitGuard {
             stale_index: StaleIndex::new(index.clone()),
             index,
             staged: party.run.is_some().then(|| Staged::of(scope, &party.agent)),
+            reserved_refs: ReservedRefs::of(party, scope),
+            run: run_agent(party, scope, settings),
         })
     }
 
@@ -64,7 +71,8 @@ impl GitGuard {
     /// What is to be said against a git that begins with `args`.
     pub(crate) fn objection(&self, start: &Start<'_>, args: &[OsString]) -> Option<Objection> {
         let folder = Path::new("/proc").join(start.pid.to_string()).join("cwd");
-        let objection = mala_agents::git::objection(args, |path| folder.join(path).exists())?;
+        let objection =
+            mala_agents::git::objection(args, |path| folder.join(path).exists(), self.run.as_ref())?;
         let is_harmless =
             self.is_elsewhere(start, args, &folder) || worktree::is_filled(&self.scope, start, &folder);
         (!is_harmless).then_some(objection)
@@ -86,9 +94,19 @@ impl GitGuard {
         )
     }
 
-    /// True for the file that says which branch the checkout is on.
-    pub(crate) fn is_head(&self, path: &Path) -> bool {
-        path == self.head
+    /// True for the file that says which branch the checkout is on, unless a run has to stay on it.
+    pub(crate) fn is_movable_head(&self, path: &Path) -> bool {
+        path == self.head && self.run.is_none()
+    }
+
+    pub(crate) fn reserved_refs(&self) -> &ReservedRefs {
+        &self.reserved_refs
+    }
+
+    /// What is said to who tries to move the branch by this name, which is out of reach.
+    pub(crate) fn refusal_at(&self, path: &Path) -> Option<String> {
+        let run = self.run.as_ref()?;
+        self.reserved_refs.moves_branch(path).then(|| run.refusal())
     }
 
     /// One of them is about to make a lock file.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use mala_agents::When;
 use mala_config::{Settings, Unlocked};
 use mala_core::text::{causes, plain};
 use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Timestamp, Want};
@@ -90,7 +91,7 @@ impl StoreGuard {
             ttl: settings.lock.ttl,
             unlocked: settings.enforcement.unlocked,
             ignored,
-            git_guard: GitGuard::of(party, scope)?,
+            git_guard: GitGuard::of(party, scope, settings)?,
             turns,
             own_program: program_of(std::process::id()),
             grants: AtomicU64::new(0),
@@ -415,8 +416,12 @@ impl Guard for StoreGuard {
 
     /// Whoever holds the whole tree may move it, and `HEAD` with it.
     fn unlocks(&self, path: &Path) -> bool {
-        self.git_guard.is_head(path)
+        self.git_guard.is_movable_head(path)
             && self.state.lock().is_ok_and(|mut state| self.holds_everything(&mut state))
+    }
+
+    fn explains_protected(&self, path: &Path) -> Option<String> {
+        self.git_guard.refusal_at(path).map(|text| format!("mala: {text}"))
     }
 
     fn judge_start(&self, start: &Start<'_>) -> Ruling {
@@ -426,7 +431,7 @@ impl Guard for StoreGuard {
         }
         let Some(objection) = self.git_guard.objection(start, &args) else { return Ruling::Allow };
         let Ok(mut state) = self.state.lock() else { return refuse("mala failed; start the agent again") };
-        if self.holds_everything(&mut state) {
+        if objection.when != When::InRun && self.holds_everything(&mut state) {
             return Ruling::Allow;
         }
         let refused = RefusedWrite { program: "git".to_owned(), what: cut(command_line(&args)) };

@@ -146,7 +146,10 @@ fn take(places: &mut Places<'_>, tool: &ToolCall, writes: &[Write]) -> Result<Op
             if let Write::File(path) = write
                 && let Some(objection) = protected::objection(path)
             {
-                return deny(places.session(&scope)?, tool, &objection.to_string()).map(Some);
+                let session = places.session(&scope)?;
+                if objection.when != When::InRun || session.party.run.is_some() {
+                    return deny(session, tool, &objection.to_string()).map(Some);
+                }
             }
             let Some(want) = want(&scope, write, depth)? else { continue };
             let at = shares.iter().position(|(known, _)| *known == scope).unwrap_or_else(|| {
@@ -227,10 +230,11 @@ fn shell(
         None => Vec::new(),
     };
     let home = std::env::var_os("HOME").map(PathBuf::from);
-    let plan = plan(
-        command,
-        Surroundings { cwd, home: home.as_deref(), exists: &|path| path.exists(), tests: &tests },
-    );
+    let run = places.run_agent()?;
+    let exists = |path: &Path| path.exists();
+    let surroundings =
+        Surroundings { cwd, home: home.as_deref(), exists: &exists, tests: &tests, run: run.as_ref() };
+    let plan = plan(command, surroundings);
     if let Some(answer) = object(places, tool, &plan, cwd)? {
         return Ok(Judged::Refused(answer));
     }
@@ -264,8 +268,11 @@ fn object(
         };
         for scope in scopes {
             let session = places.session(&scope)?;
-            let is_idle = session.holds_everything()?
-                || (objection.when == When::ForeignChanges && !has_foreign_changes(session)?);
+            let is_idle = match objection.when {
+                When::Always => session.holds_everything()?,
+                When::ForeignChanges => session.holds_everything()? || !has_foreign_changes(session)?,
+                When::InRun => session.party.run.is_none(),
+            };
             if !is_idle {
                 return deny(session, tool, &objection.to_string()).map(Some);
             }

@@ -7,6 +7,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use mala_agents::HookCall;
+use mala_agents::git::RunAgent;
 use mala_core::Scope;
 use mala_core::scope::ScopeError;
 
@@ -40,6 +41,11 @@ impl<'a> Places<'a> {
     pub(super) fn home(&mut self) -> Result<Option<&mut Session<'a>>, SessionError> {
         let home = self.home.clone();
         home.map(|home| self.session(&home)).transpose()
+    }
+
+    /// The agent as its run knows it, if it is one's.
+    pub(super) fn run_agent(&mut self) -> Result<Option<RunAgent>, SessionError> {
+        self.home()?.map_or(Ok(None), Session::run_agent)
     }
 
     /// The session as another checkout knows it.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 
 use mala_agents::answer::carries_context;
+use mala_agents::git::RunAgent;
 use mala_agents::{Answer, HookCall};
 use mala_config::Settings;
 use mala_core::{AgentId, Key, Scope, Target, Want};
@@ -16,7 +17,7 @@ use serde_json::json;
 use super::{HookContext, audit, identity, news, waiting};
 use crate::acquire::not_closed;
 use crate::refusal::Reader;
-use crate::{SessionError, hand_on};
+use crate::{SessionError, hand_on, run_agent};
 
 /// One call's view of its session.
 pub(super) struct Session<'a> {
@@ -55,6 +56,15 @@ impl<'a> Session<'a> {
 
     pub(super) fn holds_everything(&mut self) -> Result<bool, SessionError> {
         Ok(self.store.holds_everything(&self.party.agent)?)
+    }
+
+    /// This agent as its run knows it.
+    pub(super) fn run_agent(&mut self) -> Result<Option<RunAgent>, SessionError> {
+        if self.party.run.is_none() {
+            return Ok(None);
+        }
+        let settings = self.settings()?.clone();
+        Ok(run_agent(&self.party, &self.scope, &settings))
     }
 
     /// Where hints are typed.
