@@ -139,6 +139,31 @@ fn harmful_shell_commands_are_denied_and_words_about_them_are_not() {
 }
 
 #[test]
+fn in_a_run_the_hook_sends_commits_to_mala() {
+    let world = world();
+    let denial = |command: &str, more: &[&str]| {
+        let input = world.base().join("input.json");
+        fs::write(&input, bash(&world, command).to_string()).unwrap();
+        let script = format!("{MALA} hook claude < {}", input.display());
+        let mut exec = mala(&world, ["exec", "--agent", "me", "--issue", "bd-1"]);
+        let answer: Answer = exec.args(more).args(["--", "bash", "-c", &script]).output().unwrap().into();
+        assert_eq!(answer.code, 0, "{answer:?}");
+        denial(&answer.json()).map(str::to_owned)
+    };
+    for command in
+        ["cd . && git commit -m x -- free.txt", "git branch -m other", "echo x > .mala/prompts/task.md"]
+    {
+        assert_eq!(denial(command, &[]), None, "outside of a run: {command}");
+        let reason = denial(command, &["--run", "r-1"]).unwrap_or_default();
+        assert!(reason.contains("is refused in a run"), "{command}: {reason}");
+    }
+    let reason = denial("git commit -m x", &["--run", "r-1"]).unwrap_or_default();
+    assert!(reason.contains("mala commit -m 'bd-1: what changes' [FILES]"), "{reason}");
+    let elsewhere = "git init -q ../repo && cd ../repo && git commit -q --allow-empty -m x";
+    assert_eq!(denial(elsewhere, &["--run", "r-1"]), None, "another repository is none of the run's");
+}
+
+#[test]
 fn whatever_goes_wrong_the_answer_is_a_refusal_with_its_reason() {
     let world = world();
     for input in ["", "nonsense", "{}", "[1]", "{\"hook_event_name\":\"PreToolUse\"}", "\u{feff}{"] {

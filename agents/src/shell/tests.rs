@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::objection::When;
 
 fn judge_with(command: &str, tests: &[CommandPattern]) -> Plan {
     let exists = |path: &Path| path.starts_with("/w/sub");
@@ -207,5 +208,21 @@ proptest! {
         let plan = judge(&format!("echo x > {}", quoted(&name)));
         prop_assert_eq!(plan.writes, vec![Write::File(Path::new("/w").join(&name))]);
         prop_assert_eq!(plan.unknown.len(), 0);
+    }
+}
+
+#[test]
+fn in_a_run_a_shell_command_cannot_move_the_branch_either() {
+    let run = RunAgent { branch: Some("main".to_owned()), mark: None };
+    let exists = |_: &Path| false;
+    let in_run = |command: &str, run: Option<&RunAgent>| {
+        let around = Surroundings { cwd: Path::new("/w"), home: None, exists: &exists, tests: &[], run };
+        plan(command, around).objections.iter().filter(|objection| objection.when == When::InRun).count()
+    };
+    for command in
+        ["bash -c 'git commit -m x'", "for i in 1; do git branch -m x; done", "touch .mala/b", "rm .mala/a"]
+    {
+        assert_eq!(in_run(command, Some(&run)), 1, "{command}");
+        assert_eq!(in_run(command, None), 0, "{command}");
     }
 }
