@@ -2,12 +2,13 @@
 //!
 //! Everything here is plain data and pure functions, with one exception: [`scope`] and [`key`] ask the
 //! file system how a path resolves, and [`file`] reads. Storage, processes and time reach the rules through the ports in
-//! [`ports`]; nothing in this crate prints, spawns or remembers.
+//! [`ports`]; nothing in this crate prints, spawns or remembers. A test may have the process killed at a [`crash_point()`].
 
 pub mod ask;
 pub mod attempt;
 pub mod check;
 pub mod claim;
+mod crash_point;
 pub mod entry;
 pub mod evidence;
 pub mod excerpt;
@@ -31,6 +32,7 @@ pub use ask::{Ask, AskId, AskState, Urgency};
 pub use attempt::{Attempt, AttemptId, AttemptState, Interruption, Spend, Step};
 pub use check::{CheckName, CheckSubject};
 pub use claim::{Claim, Target, Want};
+pub use crash_point::crash_point;
 pub use entry::{Entry, EntryId, EntryState, EntryStep};
 pub use evidence::{Actor, EvidenceId};
 pub use excerpt::Excerpt;
