@@ -22,6 +22,7 @@ mod retry;
 pub mod salvage;
 pub mod slot;
 mod status;
+mod tree_diff;
 mod unfit;
 
 pub use call::{GitError, command, program, settings_from};

@@ -5,8 +5,11 @@
 //! content (`unpack_loose_rest` in git's `object-file.c` does not hash). Whatever decides or lands is hashed again here.
 
 use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+use std::thread;
 
-use gix_hash::{Kind, hasher};
+use gix_hash::{Hasher, Kind, hasher};
 use mala_core::Timestamp;
 
 use crate::call::nul_parts;
@@ -14,7 +17,7 @@ use crate::{Commit, GitError, Oid, Repo, RepoPath, TreeEntry};
 
 /// What a commit object says; its tree is a tree object of that name.
 const COMMIT: &str = "commit";
-const TREE: &str = "tree";
+pub(crate) const TREE: &str = "tree";
 const BLOB: &str = "blob";
 
 /// The mode of a directory in a tree object.
@@ -23,9 +26,44 @@ const DIRECTORY_MODE: &[u8] = b"40000";
 impl Repo {
     /// The commit as its name says.
     pub fn commit(&self, id: &Oid) -> Result<Commit, GitError> {
+        let bytes = self.commit_object(id)?;
+        parse_commit(id, &bytes).ok_or_else(|| GitError::answer("cat-file commit", &bytes))
+    }
+
+    /// The bytes that its name stands for.
+    pub(crate) fn commit_object(&self, id: &Oid) -> Result<Vec<u8>, GitError> {
         let bytes = self.git("cat-file").arg(COMMIT).arg(id).output()?;
         check(COMMIT, &bytes, id)?;
-        parse_commit(id, &bytes).ok_or_else(|| GitError::answer("cat-file commit", &bytes))
+        Ok(bytes)
+    }
+
+    /// Fails if one of these blobs is not there, or does not hold what its name stands for. Reads one after the other, so
+    /// that large ones need no memory.
+    pub fn check_blobs(&self, ids: &[Oid]) -> Result<(), GitError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut call = self.git("cat-file").arg("--batch");
+        let mut child = call.spawn(Stdio::piped())?;
+        let start = |source| GitError::Start { source };
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let checked = thread::scope(|scope| {
+            let names: String = ids.iter().map(|id| format!("{id}\n")).collect();
+            // Beside the reading, or both sides could wait for room in a full pipe. If git stops reading early, its answers
+            // end early.
+            let write = move || stdin.map(|mut stdin| stdin.write_all(names.as_bytes()).ok());
+            thread::Builder::new().spawn_scoped(scope, write).map_err(start)?;
+            let mut answers =
+                BufReader::new(stdout.ok_or_else(|| GitError::answer("cat-file --batch", b""))?);
+            ids.iter().try_for_each(|id| check_blob(&mut answers, id))
+        });
+        if checked.is_err() {
+            // It has nothing more to say.
+            child.kill().ok();
+            child.wait().map_err(start)?;
+            return checked;
+        }
+        call.wait(child)
     }
 
     /// All files of a tree, in git's order. One git process for each level of directories.
@@ -67,7 +105,7 @@ fn index_line(line: &[u8]) -> Option<(RepoPath, TreeEntry)> {
 }
 
 /// One answer of `cat-file --batch`: `oid type size`, a line break, the content, a line break.
-fn batch_entry<'a>(output: &'a [u8], id: &Oid) -> Result<(&'a [u8], &'a [u8]), GitError> {
+pub(crate) fn batch_entry<'a>(output: &'a [u8], id: &Oid) -> Result<(&'a [u8], &'a [u8]), GitError> {
     let parse = || {
         let end = output.iter().position(|byte| *byte == b'\n')?;
         let size = std::str::from_utf8(&output[..end]).ok()?.rsplit(' ').next()?.parse::<usize>().ok()?;
@@ -77,8 +115,33 @@ fn batch_entry<'a>(output: &'a [u8], id: &Oid) -> Result<(&'a [u8], &'a [u8]), G
     parse().ok_or_else(|| GitError::answer("cat-file --batch", id.as_str().as_bytes()))
 }
 
+/// Reads one answer of `cat-file --batch` and hashes it on the way.
+fn check_blob(answers: &mut impl BufRead, id: &Oid) -> Result<(), GitError> {
+    let odd = |answer: &[u8]| GitError::answer("cat-file --batch", answer);
+    let mut head = Vec::new();
+    answers.read_until(b'\n', &mut head).map_err(|source| GitError::Start { source })?;
+    let text = std::str::from_utf8(&head).ok().and_then(|head| head.trim_end().strip_prefix(id.as_str()));
+    let size = text.and_then(|rest| rest.strip_prefix(" blob ")?.parse::<u64>().ok());
+    let mut left = size.ok_or_else(|| odd(&head))?;
+    let mut hash = hasher_like(id);
+    hash.update(format!("{BLOB} {left}\0").as_bytes());
+    while left > 0 {
+        let part = answers.fill_buf().map_err(|source| GitError::Start { source })?;
+        let length = part.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        if length == 0 {
+            return Err(odd(&head));
+        }
+        hash.update(&part[..length]);
+        answers.consume(length);
+        left -= length as u64;
+    }
+    // The line break behind the content.
+    answers.skip_until(b'\n').map_err(|source| GitError::Start { source })?;
+    if finished(hash, id)? == *id { Ok(()) } else { Err(GitError::Forged { id: id.clone() }) }
+}
+
 /// Reads `mode name NUL id` again and again. Nothing if that is not what it is.
-fn read_tree(
+pub(crate) fn read_tree(
     mut bytes: &[u8],
     prefix: &[u8],
     id_length: usize,
@@ -142,15 +205,23 @@ pub(crate) fn blob_id(bytes: &[u8], like: &Oid) -> Result<Oid, GitError> {
     name_of(BLOB, bytes, like)
 }
 
-fn check(kind: &str, bytes: &[u8], id: &Oid) -> Result<(), GitError> {
+pub(crate) fn check(kind: &str, bytes: &[u8], id: &Oid) -> Result<(), GitError> {
     if name_of(kind, bytes, id)? == *id { Ok(()) } else { Err(GitError::Forged { id: id.clone() }) }
 }
 
 /// The name that git gives to such an object, in a repository whose names are as long as `like`.
 fn name_of(kind: &str, bytes: &[u8], like: &Oid) -> Result<Oid, GitError> {
-    let mut hash = hasher(if like.as_str().len() == 64 { Kind::Sha256 } else { Kind::Sha1 });
+    let mut hash = hasher_like(like);
     hash.update(format!("{kind} {}\0", bytes.len()).as_bytes());
     hash.update(bytes);
+    finished(hash, like)
+}
+
+fn hasher_like(like: &Oid) -> Hasher {
+    hasher(if like.as_str().len() == 64 { Kind::Sha256 } else { Kind::Sha1 })
+}
+
+fn finished(hash: Hasher, like: &Oid) -> Result<Oid, GitError> {
     // It fails for content that was made to have the name of another.
     let id = hash.try_finalize().map_err(|_collision| GitError::Forged { id: like.clone() })?;
     Oid::parse(&id.to_string()).ok_or_else(|| GitError::Forged { id: like.clone() })
@@ -195,7 +266,7 @@ fn seconds(committer: &[u8]) -> Option<i64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
@@ -246,7 +317,7 @@ mod tests {
     }
 
     /// Writes other content over a loose object, as an agent can.
-    fn forge(repo: &Repo, id: &Oid, with: &Oid) {
+    pub(crate) fn forge(repo: &Repo, id: &Oid, with: &Oid) {
         let place =
             |id: &Oid| repo.scope().git_dir().join("objects").join(&id.as_str()[..2]).join(&id.as_str()[2..]);
         fs::set_permissions(place(id), fs::Permissions::from_mode(0o644)).unwrap();
@@ -266,5 +337,24 @@ mod tests {
         assert!(matches!(repo.files_of(&second_tree), Err(GitError::Forged { id }) if id == second_tree));
         forge(&repo, &second, &head);
         assert!(matches!(repo.commit(&second), Err(GitError::Forged { id }) if id == second));
+    }
+
+    #[test]
+    fn a_blob_that_was_written_over_or_is_not_there_is_named() {
+        for format in ["sha1", "sha256"] {
+            let (dir, repo, head) = world(format);
+            let files = repo.files_of(&repo.commit(&head).unwrap().tree).unwrap();
+            let blobs: Vec<Oid> = files.into_iter().map(|(_, entry)| entry.oid).collect();
+            repo.check_blobs(&[]).unwrap();
+            repo.check_blobs(&blobs).unwrap();
+            assert!(matches!(repo.check_blobs(std::slice::from_ref(&head)), Err(GitError::Answer { .. })));
+            let missing = Oid::parse(&"1".repeat(head.as_str().len())).unwrap();
+            assert!(matches!(repo.check_blobs(&[missing]), Err(GitError::Answer { .. })));
+            fs::write(dir.path().join("large"), vec![7; 1 << 20]).unwrap();
+            let large = Oid::parse(&git(dir.path(), &["hash-object", "-w", "large"])).unwrap();
+            repo.check_blobs(&[large.clone(), blobs[0].clone()]).unwrap();
+            forge(&repo, &blobs[0], &large);
+            assert!(matches!(repo.check_blobs(&blobs), Err(GitError::Forged { id }) if id == blobs[0]));
+        }
     }
 }
