@@ -8,10 +8,12 @@
 //! Who owns a file is asked of the lock store through the port [`Ownership`]. Nothing here opens the store, prints or reads
 //! settings.
 
+mod branch;
 mod call;
 pub mod commit;
 mod content;
 mod history;
+mod index_lock;
 mod inner;
 mod objects;
 mod owned_directory;
@@ -28,6 +30,7 @@ mod unfit;
 pub use call::{GitError, command, program, settings_from};
 pub use content::Content;
 pub use history::{Commit, FileChange, TreeEntry};
+pub use index_lock::IndexLockError;
 pub use owned_directory::left_behind;
 pub use ownership::{Holder, OwnChangesError, Ownership, OwnershipError, Standing, own_changes, standing};
 pub use path::RepoPath;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::{GitError, Oid, OwnershipError, RepoPath, Unfit};
+use crate::{GitError, IndexLockError, Oid, OwnershipError, RepoPath, Unfit};
 
 /// A file that the agent may not commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,8 +54,8 @@ pub enum CommitError {
     PassedOn(Vec<NotYours>),
     #[error("git does not know who commits: {} not set", unset(.0))]
     NoIdentity(Vec<&'static str>),
-    #[error("another git command has held `{}` for {seconds} s: if none is running, remove it", .path.display())]
-    IndexBusy { path: PathBuf, seconds: u64 },
+    #[error(transparent)]
+    IndexLock(#[from] IndexLockError),
     #[error(transparent)]
     Git(#[from] GitError),
     #[error(transparent)]

@@ -4,26 +4,20 @@
 //! give the lock back. Nobody can commit the old content of these files in between. The lock says whose it is, and the
 //! journal what was intended, so that whoever comes after a kill can finish or undo it.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use mala_core::Owner;
 use serde::{Deserialize, Serialize};
 
 use super::error::CommitError;
 use super::stage::{Draft, folder_of, index_info};
+use crate::index_lock::{IndexLock, Mark};
 use crate::owned_directory::OwnedDirectory;
 use crate::{GitError, Head, Oid, Repo, RepoPath};
 
 /// How often a moved branch is followed.
 pub(super) const TRIES: usize = 100;
-
-/// How long another git command is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is about to happen, for whoever finds it unfinished.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,11 +35,6 @@ pub(super) fn journal_in(folder: &Path) -> PathBuf {
 
 pub(super) fn next_index_in(folder: &Path) -> PathBuf {
     folder.join("next-index")
-}
-
-/// What git's index lock contains while this crate holds it.
-pub(super) fn mark(folder: &Path) -> String {
-    format!("mala commit {}\n", folder.file_name().unwrap_or_default().display())
 }
 
 /// Makes the commit and moves the branch to it.
@@ -69,12 +58,11 @@ enum Advance {
 }
 
 fn write_commit(repo: &Repo, draft: &Draft, message: &Path) -> Result<Oid, CommitError> {
-    let signs = repo.git("config").args(["--type=bool", "--get", "commit.gpgSign"]).finish()?;
     let mut call = repo.plain_git("commit-tree").arg(draft.tree()?);
     if let Some(parent) = draft.head().at() {
         call = call.arg("-p").arg(parent);
     }
-    if signs.stdout.trim_ascii() == b"true" {
+    if repo.signs_commits()? {
         call = call.arg("-S");
     }
     let id = call.arg("-F").arg(message).line().map_err(|error| why_not_written(repo, error))?;
@@ -96,7 +84,7 @@ fn why_not_written(repo: &Repo, error: GitError) -> CommitError {
 
 fn advance(repo: &Repo, draft: &Draft, commit: &Oid, message: &str) -> Result<Advance, CommitError> {
     let index = repo.git_dir()?.join("index");
-    let lock = IndexLock::take(&index, draft.folder())?;
+    let lock = IndexLock::take(&index, &Mark::commit(draft.folder()))?;
     let next = next_index_in(draft.folder());
     draft.copy_index(&next)?;
     let update = repo.git("update-index").index(&next).args(["--add", "--replace", "-z", "--index-info"]);
@@ -106,7 +94,7 @@ fn advance(repo: &Repo, draft: &Draft, commit: &Oid, message: &str) -> Result<Ad
     write_journal(repo, draft, commit)?;
     let subject = message.lines().next().unwrap_or_default();
     let kind = if draft.head().at().is_some() { "commit" } else { "commit (initial)" };
-    if let Err(error) = move_branch(repo, draft.head(), commit, &format!("{kind}: {subject}")) {
+    if let Err(error) = repo.move_branch(draft.head(), commit, &format!("{kind}: {subject}")) {
         return if repo.head()? == *draft.head() { Err(error.into()) } else { Ok(Advance::Moved) };
     }
     fs::rename(&next, &index).map_err(CommitError::io(&index))?;
@@ -125,24 +113,6 @@ fn write_journal(repo: &Repo, draft: &Draft, commit: &Oid) -> Result<(), CommitE
     let text = serde_json::to_vec(&journal).expect("text becomes JSON");
     let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path));
     written.map_err(CommitError::io(path))
-}
-
-/// Moves the branch to `commit` if it is still at `head`, with a word for the reflog.
-///
-/// In two steps, so that git gives up when this process is killed before it has said the last word: a ref that moves
-/// after its mover is gone could not be told from one that never will.
-pub(super) fn move_branch(repo: &Repo, head: &Head, commit: &Oid, word: &str) -> Result<(), GitError> {
-    let old = head.at().map_or_else(|| "0".repeat(commit.as_str().len()), ToString::to_string);
-    let (option, name) = match head {
-        Head::Branch { name, .. } => ("", name.as_str()),
-        Head::Detached { .. } => ("option no-deref\0", "HEAD"),
-    };
-    let call = repo.plain_git("update-ref").args(["-m", word, "--stdin", "-z"]);
-    call.dialogue(&[
-        ("start\0".to_owned(), "start: ok"),
-        (format!("{option}update {name}\0{commit}\0{old}\0prepare\0"), "prepare: ok"),
-        ("commit\0".to_owned(), "commit: ok"),
-    ])
 }
 
 /// The branch has moved: goes on from where it is now, unless the same files were changed.
@@ -169,70 +139,6 @@ pub(super) fn follow(repo: &Repo, draft: &mut Draft) -> Result<(), CommitError> 
     }
 }
 
-/// Git's index lock, held.
-pub(super) struct IndexLock {
-    path: PathBuf,
-}
-
-impl IndexLock {
-    pub(super) fn take(index: &Path, folder: &Path) -> Result<Self, CommitError> {
-        let path = index.with_extension("lock");
-        let deadline = Instant::now() + PATIENCE;
-        let mark = mark(folder);
-        // The mark is complete before the lock has its name, so a lock of ours is never taken for a foreign one.
-        let marked = folder.join("lock-mark");
-        let write = || {
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(&marked)?
-                .write_all(mark.as_bytes())
-        };
-        write().map_err(CommitError::io(&marked))?;
-        loop {
-            match fs::hard_link(&marked, &path) {
-                Ok(()) => return Ok(Self { path }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    if Instant::now() >= deadline {
-                        return Err(CommitError::IndexBusy { path, seconds: PATIENCE.as_secs() });
-                    }
-                    thread::sleep(Duration::from_millis(fastrand::u64(2..12)));
-                }
-                Err(error) => return Err(CommitError::io(path)(error)),
-            }
-        }
-    }
-}
-
-impl Drop for IndexLock {
-    fn drop(&mut self) {
-        // If it cannot be removed, the mark in it tells the next sweep whose it is.
-        fs::remove_file(&self.path).ok();
-    }
-}
-
-impl crate::call::Call {
-    /// Says one thing after the other, each after the answer to the one before.
-    fn dialogue(mut self, lines: &[(String, &str)]) -> Result<(), GitError> {
-        let mut child = self.spawn(Stdio::piped())?;
-        let mut stdin = child.stdin.take();
-        let mut answers = child.stdout.take().map(BufReader::new);
-        for (said, expected) in lines {
-            let is_said = stdin
-                .as_mut()
-                .is_some_and(|stdin| stdin.write_all(said.as_bytes()).and_then(|()| stdin.flush()).is_ok());
-            let mut answer = String::new();
-            let is_read = answers.as_mut().is_some_and(|answers| answers.read_line(&mut answer).is_ok());
-            if !is_said || !is_read || answer.trim_end() != *expected {
-                break;
-            }
-        }
-        drop(stdin);
-        self.wait(child)
-    }
-}
-
 /// Lets `change` work on a copy of the index, named by its path, while nobody else can change the index, and puts it in its
 /// place. If `change` fails, or `owner` is killed, the index is as it was; the lock says whose it is, so that
 /// [`super::sweep`] removes what a killed owner left. A git that `change` starts and that is killed leaves nothing.
@@ -244,7 +150,7 @@ pub fn change_index<T, E: From<CommitError>>(
     let parent = folder_of(repo);
     let folder = OwnedDirectory::create(&parent, owner).map_err(CommitError::io(parent))?;
     let index = repo.git_dir().map_err(CommitError::from)?.join("index");
-    let lock = IndexLock::take(&index, folder.path())?;
+    let lock = IndexLock::take(&index, &Mark::commit(folder.path())).map_err(CommitError::from)?;
     let next = next_index_in(folder.path());
     match fs::copy(&index, &next) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(CommitError::io(&index)(error))?,

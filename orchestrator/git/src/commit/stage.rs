@@ -1,7 +1,5 @@
 //! The commit in the making: a private index, and what it changes.
 
-use std::fs::File;
-use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use mala_core::{AgentId, Owner};
@@ -12,6 +10,7 @@ use super::hook::{self, HookRunner};
 use super::land::{self, TRIES};
 use super::select::refuse_foreign;
 use crate::call::{Call, nul_separated};
+use crate::index_lock::copy_index;
 use crate::owned_directory::OwnedDirectory;
 use crate::{FileChange, GitError, Head, Oid, Ownership, Repo, RepoPath};
 
@@ -117,22 +116,9 @@ impl Draft {
     }
 
     /// A copy of the shared index, which keeps what git knows about unchanged files and so makes everything faster.
-    ///
-    /// The copy has the age of the original: by it git tells which files may have changed in the very moment the index
-    /// was written, and looks at them again.
     pub(super) fn copy_index(&self, to: &Path) -> Result<(), CommitError> {
         let from = self.repo.git_dir()?.join("index");
-        let copy = || {
-            let mut original = File::open(&from)?;
-            let age = original.metadata()?.modified()?;
-            let mut copy = File::create(to)?;
-            io::copy(&mut original, &mut copy)?;
-            copy.set_modified(age)
-        };
-        match copy() {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(CommitError::io(from)(error)),
-            _ => Ok(()),
-        }
+        copy_index(&from, to).map_err(CommitError::io(from))
     }
 
     fn on_index(&self, command: &str) -> Call {

@@ -8,8 +8,9 @@ use mala_core::file::{SETTINGS, read_small};
 use mala_core::ports::Liveness;
 
 use super::error::CommitError;
-use super::land::{Journal, journal_in, mark, next_index_in};
+use super::land::{Journal, journal_in, next_index_in};
 use super::stage::folder_of;
+use crate::index_lock::{Mark, indexes};
 use crate::{Repo, RepoPath, owned_directory};
 
 /// What was done about one killed commit.
@@ -34,9 +35,8 @@ fn sweep_one(repo: &Repo, folder: PathBuf) -> Result<Swept, CommitError> {
         Some(journal) => by_journal(repo, &folder, &journal)?,
         None => {
             // Killed before it knew its commit; at most the lock of some checkout of this repository is left.
-            for index in indexes(repo)? {
-                unlock(&index, &folder)?;
-            }
+            let mark = Mark::commit(&folder);
+            indexes(repo).iter().try_for_each(|index| mark.unlock(index))?;
             Swept::Undone(folder.clone())
         }
     };
@@ -61,7 +61,8 @@ fn by_journal(repo: &Repo, folder: &Path, journal: &Journal) -> Result<Swept, Co
         Some(tip) => repo.is_ancestor(&journal.commit, &tip)?,
         None => false,
     };
-    if has_landed && has_mark(&index, folder) {
+    let mark = Mark::commit(folder);
+    if has_landed && mark.is_on(&index) {
         // Built under the lock that is still there, so nobody has changed the index since.
         match fs::rename(next_index_in(folder), &index) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -70,28 +71,6 @@ fn by_journal(repo: &Repo, folder: &Path, journal: &Journal) -> Result<Swept, Co
             _ => {}
         }
     }
-    unlock(&index, folder)?;
+    mark.unlock(&index)?;
     Ok(if has_landed { Swept::Finished(folder.to_owned()) } else { Swept::Undone(folder.to_owned()) })
-}
-
-fn has_mark(index: &Path, folder: &Path) -> bool {
-    read_small(&index.with_extension("lock"), SETTINGS).is_ok_and(|found| found == mark(folder).as_bytes())
-}
-
-fn unlock(index: &Path, folder: &Path) -> Result<(), CommitError> {
-    if !has_mark(index, folder) {
-        return Ok(());
-    }
-    let lock = index.with_extension("lock");
-    fs::remove_file(&lock).map_err(CommitError::io(lock))
-}
-
-/// The indexes of all checkouts of this repository.
-fn indexes(repo: &Repo) -> Result<Vec<PathBuf>, CommitError> {
-    let common = repo.scope().git_dir();
-    let mut indexes = vec![common.join("index")];
-    if let Ok(worktrees) = fs::read_dir(common.join("worktrees")) {
-        indexes.extend(worktrees.flatten().map(|worktree| worktree.path().join("index")));
-    }
-    Ok(indexes)
 }

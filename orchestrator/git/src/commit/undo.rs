@@ -3,7 +3,7 @@
 use mala_core::{AgentId, Owner};
 
 use super::error::{CommitError, NotYours};
-use super::land::{change_index, move_branch};
+use super::land::change_index;
 use super::select::refuse_unfinished;
 use super::stage::index_info;
 use crate::{Commit, FileChange, Holder, Oid, Ownership, Repo, RepoPath};
@@ -47,7 +47,7 @@ pub fn undo(
         update.input(index_info(&back)).output()?;
         // Exits with 1 if some file differs from the index, as it does now.
         repo.git("update-index").index(index).args(["-q", "--refresh"]).finish()?;
-        move_branch(repo, &head, parent, &format!("undo: {}", subject(commit))).map_err(|error| {
+        repo.move_branch(&head, parent, &format!("undo: {}", subject(commit))).map_err(|error| {
             if is_at(repo, &commit.id) { error.into() } else { CommitError::NotLast(commit.id.clone()) }
         })
     })?;
