@@ -49,6 +49,11 @@ impl Mark {
         Self::new("commit", directory.file_name().unwrap_or_default(), directory)
     }
 
+    /// Of a landing, by the whole path of its directory.
+    pub(crate) fn landing(directory: &Path) -> Self {
+        Self::new("landing", directory.as_os_str(), directory)
+    }
+
     fn new(kind: &str, name: &OsStr, directory: &Path) -> Self {
         let bytes = [b"mala ", kind.as_bytes(), b" ", name.as_encoded_bytes(), b"\n"].concat();
         Self { bytes, directory: directory.to_owned() }
@@ -123,6 +128,11 @@ impl IndexLock {
                 Err(error) => return Err(at(&path)(error)),
             }
         }
+    }
+
+    /// The same for whoever repairs: a lock that a killed process left with this mark is taken over.
+    pub(crate) fn take_or_adopt(index: &Path, mark: &Mark) -> Result<Self, IndexLockError> {
+        if mark.is_on(index) { Ok(Self { path: lock_of(index) }) } else { Self::take(index, mark) }
     }
 }
 

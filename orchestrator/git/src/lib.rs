@@ -2,8 +2,9 @@
 //!
 //! [`Repo`] asks and changes a repository through the git program: never through a shell, never with an environment that the
 //! caller could bend, and without believing replace refs, grafts or settings that hide changes. On top of it: commits of
-//! exactly one agent's files through a private index ([`commit`]), a checkout of mala's own for running commands ([`slot`]), and
-//! an agent's uncommitted work saved to a ref and taken out of the checkout ([`salvage`]).
+//! exactly one agent's files through a private index ([`commit`]), a checkout of mala's own for running commands ([`slot`]),
+//! candidates put on a branch together with the checkout that has it ([`landing`]), and an agent's uncommitted work saved to a
+//! ref and taken out of the checkout ([`salvage`]).
 //!
 //! Who owns a file is asked of the lock store through the port [`Ownership`]. Nothing here opens the store, prints or reads
 //! settings.
@@ -15,6 +16,7 @@ mod content;
 mod history;
 mod index_lock;
 mod inner;
+pub mod landing;
 mod objects;
 mod owned_directory;
 mod ownership;

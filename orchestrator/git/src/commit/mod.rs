@@ -31,6 +31,7 @@ pub use self::hook::{GitHooks, HookCall, HookEnd, HookRunner};
 pub use self::land::change_index;
 pub use self::message::is_signed_by;
 pub use self::select::Selection;
+pub(crate) use self::stage::index_info;
 pub use self::stage::is_draft;
 pub use self::sweep::{Swept, sweep};
 pub use self::undo::undo;

@@ -213,7 +213,7 @@ impl Draft {
 }
 
 /// The changes as `git update-index --index-info` reads them; what goes comes first, to make room.
-pub(super) fn index_info(changes: &[FileChange]) -> Vec<u8> {
+pub(crate) fn index_info(changes: &[FileChange]) -> Vec<u8> {
     let mut info = Vec::new();
     let (kept, gone): (Vec<_>, Vec<_>) = changes.iter().partition(|change| change.after.is_some());
     for change in gone.into_iter().chain(kept) {

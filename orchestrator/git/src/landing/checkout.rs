@@ -1,0 +1,58 @@
+//! Which checkout has a branch checked out.
+
+use std::fs;
+
+use mala_core::Scope;
+use mala_core::scope::ScopeError;
+
+use super::{LandError, Obstacle};
+use crate::call::nul_parts;
+use crate::{Repo, RepoPath};
+
+/// Where a rebase notes the branch that it will move in the end.
+const REBASED_BRANCH: [&str; 2] = ["rebase-merge/head-name", "rebase-apply/head-name"];
+
+/// The checkout that has the branch checked out, this one or a linked worktree, if any.
+pub fn checkout_of(repo: &Repo, branch: &str) -> Result<Option<Repo>, LandError> {
+    Ok(checkouts(repo, branch)?.into_iter().next())
+}
+
+/// All of them: `git worktree add --force` makes a second one.
+pub(super) fn checkouts(repo: &Repo, branch: &str) -> Result<Vec<Repo>, LandError> {
+    let mut found = Vec::new();
+    if repo.branch()?.as_deref() == Some(branch) {
+        found.push(repo.clone());
+    }
+    let output = repo.git("worktree").args(["list", "--porcelain", "-z"]).output()?;
+    let mut place = None;
+    for line in nul_parts(&output) {
+        if let Some(path) = line.strip_prefix(b"worktree ") {
+            place = Some(RepoPath::from_bytes(path));
+        }
+        let is_there = line.strip_prefix(b"branch ") == Some(branch.as_bytes());
+        let Some(path) = place.as_ref().filter(|_| is_there) else { continue };
+        match Scope::discover(path.as_path()) {
+            Ok(scope) if scope.root() == repo.root() || scope.git_dir() != repo.scope().git_dir() => {}
+            Ok(scope) => found.push(repo.beside(scope)),
+            // Somebody removed its files, or git names its own directory, as it does for a submodule.
+            Err(ScopeError::Bare { .. } | ScopeError::NotARepository { .. }) => {}
+            Err(_) if !path.as_path().exists() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// Says so if the branch is being rebased somewhere: its checkout is on no branch meanwhile.
+pub(super) fn rebase_of(repo: &Repo, branch: &str) -> Option<Obstacle> {
+    let common = repo.scope().git_dir();
+    let worktrees = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
+    let mut git_dirs = [common.to_owned()].into_iter().chain(worktrees.map(|worktree| worktree.path()));
+    let is_rebased = git_dirs.any(|git_dir| {
+        REBASED_BRANCH
+            .iter()
+            .any(|name| fs::read_to_string(git_dir.join(name)).is_ok_and(|found| found.trim_end() == branch))
+    });
+    let why = "a rebase of this branch is not finished; finish it: git rebase --continue; or take it back: git rebase --abort";
+    is_rebased.then(|| Obstacle { path: None, why: why.to_owned() })
+}

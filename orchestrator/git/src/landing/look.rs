@@ -1,0 +1,193 @@
+//! What a checkout holds where a landing would change it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::{fs, io};
+
+use super::index::{IndexState, parents};
+use super::{BranchMove, LandError, Obstacle, SYMLINK, is_submodule};
+use crate::objects::blob_id;
+use crate::{Content, FileChange, GitError, Repo, RepoPath, TreeEntry};
+
+/// By it a file is told from one that was written since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Signature {
+    device: u64,
+    inode: u64,
+    size: u64,
+    mode: u32,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Signature {
+    /// Nothing if neither a file nor a symlink is there.
+    pub(super) fn of(place: &Path) -> Option<Self> {
+        let meta = fs::symlink_metadata(place).ok().filter(|meta| !meta.is_dir())?;
+        Some(Self {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.size(),
+            mode: meta.mode(),
+            modified: (meta.mtime(), meta.mtime_nsec()),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        })
+    }
+}
+
+/// A file of the checkout that has to change.
+#[derive(Debug, Clone)]
+pub(super) struct FileMove<'a> {
+    pub(super) change: &'a FileChange,
+    /// As it was when it was looked at.
+    pub(super) seen: Option<Signature>,
+}
+
+impl FileMove<'_> {
+    pub(super) fn is_as_seen(&self, root: &Path) -> bool {
+        Signature::of(&self.change.path.within(root)) == self.seen
+    }
+}
+
+/// What the checkout holds at the files that go along with the branch.
+#[derive(Debug)]
+pub(super) struct Disk<'a> {
+    repo: &'a Repo,
+    moves: Vec<FileMove<'a>>,
+    contents: BTreeMap<RepoPath, Content>,
+    /// Whether git looks at who may run a file.
+    looks_at_modes: bool,
+    /// Files that go.
+    removed: BTreeSet<&'a RepoPath>,
+}
+
+impl<'a> Disk<'a> {
+    /// Looks at all files that differ and are not held by agents, left out by the index or another repository's.
+    pub(super) fn look(
+        repo: &'a Repo,
+        step: &BranchMove<'_>,
+        state: &IndexState,
+        changes: &'a [FileChange],
+    ) -> Result<Self, GitError> {
+        let goes_along = |change: &&FileChange| {
+            !step.spared.contains(&change.path) && !state.is_skipped(&change.path) && !is_submodule(change)
+        };
+        let moves: Vec<FileMove<'a>> = changes
+            .iter()
+            .filter(goes_along)
+            .map(|change| FileMove { change, seen: Signature::of(&change.path.within(repo.root())) })
+            .collect();
+        let contents = repo.contents(moves.iter().map(|file| &file.change.path))?;
+        let set = repo.git("config").args(["--type=bool", "--get", "core.fileMode"]).finish()?;
+        let gone = moves.iter().filter(|file| file.change.after.is_none());
+        let removed = gone.map(|file| &file.change.path).collect();
+        Ok(Self { repo, moves, contents, looks_at_modes: set.stdout.trim_ascii() != b"false", removed })
+    }
+
+    pub(super) fn moves(&self) -> &[FileMove<'a>] {
+        &self.moves
+    }
+
+    /// True if the checkout has exactly this at the path, as git would store it or byte for byte.
+    pub(super) fn holds(&self, path: &RepoPath, entry: Option<&TreeEntry>) -> bool {
+        let content = self.contents.get(path);
+        let Some(entry) = entry else { return content == Some(&Content::Absent) };
+        let place = path.within(self.repo.root());
+        let Ok(meta) = fs::symlink_metadata(&place) else { return false };
+        let can_be_run = meta.permissions().mode() & 0o100 != 0;
+        let is_of_kind = match (meta.is_symlink(), entry.mode == SYMLINK) {
+            (true, true) => true,
+            (false, false) => !self.looks_at_modes || can_be_run == (entry.mode == "100755"),
+            _ => false,
+        };
+        match content {
+            _ if !is_of_kind => false,
+            Some(Content::Object(oid)) if *oid == entry.oid => true,
+            // Git would store some files differently than somebody once did, such as those with other line ends.
+            Some(Content::Object(_)) if meta.is_file() => fs::read(&place)
+                .is_ok_and(|bytes| blob_id(&bytes, &entry.oid).is_ok_and(|id| id == entry.oid)),
+            _ => false,
+        }
+    }
+
+    /// What lies where a new file is to be, or a directory for it, and does not go.
+    pub(super) fn in_the_way(&self, path: &RepoPath) -> Result<Option<RepoPath>, LandError> {
+        for parent in parents(path) {
+            match fs::symlink_metadata(parent.within(self.repo.root())) {
+                Ok(meta) if meta.is_dir() => {}
+                Ok(_) => return Ok(Some(parent).filter(|parent| !self.removed.contains(parent))),
+                Err(_) => return Ok(None),
+            }
+        }
+        let place = path.within(self.repo.root());
+        match fs::symlink_metadata(&place) {
+            Ok(meta) if meta.is_dir() => self.kept_below(path).map_err(LandError::io(place)),
+            Ok(_) => Ok(Some(path.clone())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(LandError::io(place)(error)),
+        }
+    }
+
+    /// The first thing in a directory that does not go. Empty directories are nothing to git.
+    fn kept_below(&self, directory: &RepoPath) -> io::Result<Option<RepoPath>> {
+        for entry in fs::read_dir(directory.within(self.repo.root()))? {
+            let entry = entry?;
+            let path = [directory.as_bytes(), b"/", entry.file_name().as_encoded_bytes()].concat();
+            let path = RepoPath::from_bytes(path);
+            let kept = if entry.file_type()?.is_dir() {
+                self.kept_below(&path)?
+            } else {
+                Some(path).filter(|path| !self.removed.contains(path))
+            };
+            if kept.is_some() {
+                return Ok(kept);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Everything that keeps the checkout from going along.
+pub(super) fn obstacles(
+    disk: &Disk<'_>,
+    state: &IndexState,
+    changes: &[FileChange],
+) -> Result<Vec<Obstacle>, LandError> {
+    let mut found: BTreeMap<RepoPath, String> = BTreeMap::new();
+    for change in changes {
+        let staged = if state.is_unmerged(&change.path) {
+            Some((change.path.clone(), "has merge conflicts; resolve and commit them"))
+        } else if !state.holds(&change.path, change.before.as_ref()) {
+            Some((
+                change.path.clone(),
+                "has staged changes; commit them, or unstage them with `git restore --staged`",
+            ))
+        } else if change.before.is_none() {
+            let there = state.in_the_way(&change.path, changes);
+            there.map(|path| (path, "is staged where the branch gets a file or a directory; commit it elsewhere, or unstage it"))
+        } else {
+            None
+        };
+        if let Some((path, why)) = staged {
+            found.entry(path).or_insert_with(|| why.to_owned());
+        }
+    }
+    for file in disk.moves() {
+        let change = file.change;
+        if change.before.is_none() {
+            if let Some(path) = disk.in_the_way(&change.path)? {
+                let why = format!(
+                    "is not tracked and lies where the branch gets `{}`; move it away or remove it",
+                    change.path
+                );
+                found.entry(path).or_insert(why);
+            }
+        } else if !disk.holds(&change.path, change.before.as_ref()) {
+            let why =
+                "has changes that are not committed; commit them, or put them aside with `git stash push`";
+            found.entry(change.path.clone()).or_insert_with(|| why.to_owned());
+        }
+    }
+    Ok(found.into_iter().map(|(path, why)| Obstacle { path: Some(path), why }).collect())
+}
