@@ -99,6 +99,8 @@ pub struct GateSettings {
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueSettings {
     pub slots: u64,
+    /// Entries that are validated together at most.
+    pub window: u64,
     pub timeout: Duration,
     /// Empty means those of the preset; see [`Settings::setup`].
     pub setup: Vec<CommandPattern>,
@@ -256,6 +258,7 @@ impl Settings {
         },
         gate: GateSettings { issue_pattern: String::new(), people: true, stop_attempts: 0 },
         queue: QueueSettings {
+            window: 0,
             slots: 0,
             timeout: Duration::ZERO,
             setup: Vec::new(),

@@ -41,6 +41,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     switch("gate", "people", |s| &mut s.gate.people),
     count("gate", "stop_attempts", 0..=u64::MAX, |s| &mut s.gate.stop_attempts),
     count("queue", "slots", 1..=u64::MAX, |s| &mut s.queue.slots),
+    count("queue", "window", 1..=u64::MAX, |s| &mut s.queue.window),
     duration("queue", "timeout", SECOND..=days(7), |s| &mut s.queue.timeout),
     commands("queue", "setup", |s| &mut s.queue.setup),
     folders("queue", "build", |s| &mut s.queue.build),
@@ -420,6 +421,7 @@ mod tests {
         gate.people: true or false
         gate.stop_attempts: a whole number, 0 or more
         queue.slots: a whole number, 1 or more
+        queue.window: a whole number, 1 or more
         queue.timeout: a duration from 1s to 7d
         queue.setup: a list of commands such as ["cargo test"]
         queue.build: a list of folders in the repository such as ["target"]

@@ -5,8 +5,8 @@
 use std::ops::ControlFlow;
 
 use mala_core::{AgentId, EvidenceId};
-use mala_git::commit::{CommitError, Committed as Landed, HookRunner, Request, StagedTree};
-use mala_git::{Ownership, Repo};
+use mala_git::commit::{CommitError, Committed as Landed, HookRunner, Offer, Request, StagedTree};
+use mala_git::{Ownership, Repo, RepoPath};
 
 use crate::evidence::{Evidence, EvidenceLog, Of};
 use crate::rules::{CommitContext, Committed, Fit, Foreign, GateError};
@@ -19,13 +19,32 @@ pub fn commit(
     request: &Request,
     foreign: Foreign,
 ) -> Result<Landed, CommitError> {
-    let find_evidence = |staged: &StagedTree<'_>| {
-        let StagedTree { repo, tree, base, changes } = *staged;
-        let subject = CommitContext { repo, ownership, commit: None, tree, base, changes, claimed_at: None };
-        // A log that cannot be read proves nothing; that is the gate's to say.
-        evidence_for(&request.who.agent, subject, foreign).unwrap_or_default()
-    };
+    let find_evidence = |staged: &StagedTree<'_>| evidence_of(staged, ownership, request, foreign);
     mala_git::commit::commit(repo, ownership, hooks, &find_evidence, request)
+}
+
+/// Makes the commit that an agent of a run offers, with those files of `also` that have changed. The branch stays where it is.
+pub fn offer(
+    repo: &Repo,
+    ownership: &dyn Ownership,
+    hooks: &dyn HookRunner,
+    (request, also): (&Request, &[RepoPath]),
+    foreign: Foreign,
+) -> Result<Offer, CommitError> {
+    let find_evidence = |staged: &StagedTree<'_>| evidence_of(staged, ownership, request, foreign);
+    mala_git::commit::offer(repo, ownership, hooks, &find_evidence, (request, also))
+}
+
+/// The records about what is staged. A log that cannot be read proves nothing; that is the gate's to say.
+fn evidence_of(
+    staged: &StagedTree<'_>,
+    ownership: &dyn Ownership,
+    request: &Request,
+    foreign: Foreign,
+) -> Vec<EvidenceId> {
+    let StagedTree { repo, tree, base, changes } = *staged;
+    let subject = CommitContext { repo, ownership, commit: None, tree, base, changes, claimed_at: None };
+    evidence_for(&request.who.agent, subject, foreign).unwrap_or_default()
 }
 
 /// How many of the agent's last records are looked at.

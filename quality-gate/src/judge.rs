@@ -18,7 +18,7 @@ use thiserror::Error;
 use crate::claim::Claim;
 use crate::evidence::{EvidenceError, EvidenceLog};
 use crate::range;
-use crate::rules::{GateError, IssuePattern, Records, Rules, RulesError, Subject, check};
+use crate::rules::{CommitPlace, GateError, IssuePattern, Records, Rules, RulesError, Subject, check};
 use crate::store_ownership::StoreOwnership;
 use crate::transcript::SessionTranscript;
 use crate::verdict::{Answer, Check, Status, Verdict};
@@ -106,6 +106,7 @@ impl Gate {
             claimed_at: claim.as_ref().map(|claim| claim.at),
             claimed_head: claim.and_then(|claim| claim.head),
             final_message: question.final_message.clone(),
+            place: CommitPlace::Branch,
         };
         let since = known.as_ref().map(|known| known.since);
         let transcript = self.transcript(&mut store, &subject, question.transcript.as_ref(), since)?;
@@ -126,7 +127,7 @@ impl Gate {
         (attempt, final_message): (&Attempt, Option<&str>),
         prove: Prove<'_>,
     ) -> Result<AttemptVerdict, JudgeError> {
-        let Attempt { issue, agent, run, started_at, head, .. } = attempt;
+        let Attempt { issue, agent, started_at, head, .. } = attempt;
         let seen = seen_commits(repo, &mut store, attempt)?;
         let commits = range::commits(repo, head.as_ref(), agent, (&self.rules.issue, issue), &seen)?;
         let subject = |commit: Option<&Oid>| Subject {
@@ -136,6 +137,7 @@ impl Gate {
             claimed_at: Some(*started_at),
             claimed_head: head.clone(),
             final_message: final_message.map(str::to_owned),
+            place: CommitPlace::Branch,
         };
         let transcript = self.transcript(&mut store, &subject(commits.last()), None, Some(*started_at))?;
         let ownership = StoreOwnership::new(store);
@@ -163,15 +165,41 @@ impl Gate {
         if is_proof_needed {
             verdict = proven(repo, attempt, &commits, verdict, prove)?;
         }
-        let party = Party {
-            agent: agent.clone(),
-            owner: process::current(),
-            supervised: true,
-            issue: Some(issue.clone()),
-            run: Some(run.clone()),
-        };
-        let verdict = conclude(&mut ownership.into_store(), &party, *started_at, verdict)?;
+        let verdict = conclude(&mut ownership.into_store(), &party_of(attempt), *started_at, verdict)?;
         Ok(AttemptVerdict { verdict, commits })
+    }
+
+    /// What can be said at once about a commit that an attempt offers: everything but whether its tests pass.
+    pub fn candidate_checks(
+        &self,
+        repo: &Repo,
+        store: Store,
+        (attempt, final_message): (&Attempt, Option<&str>),
+        candidate: &Oid,
+    ) -> Result<Verdict, JudgeError> {
+        let subject = Subject {
+            commit: Some(candidate.clone()),
+            issue: Some(attempt.issue.clone()),
+            agent: Some(attempt.agent.clone()),
+            claimed_at: Some(attempt.started_at),
+            claimed_head: attempt.head.clone(),
+            final_message: final_message.map(str::to_owned),
+            place: CommitPlace::Candidate,
+        };
+        self.check(repo, &StoreOwnership::new(store), &subject, None)
+    }
+
+    /// The same when the agent has ended its turn. The verdict is recorded.
+    pub fn candidate_verdict(
+        &self,
+        repo: &Repo,
+        mut store: Store,
+        (attempt, final_message): (&Attempt, Option<&str>),
+        candidate: &Oid,
+    ) -> Result<Verdict, JudgeError> {
+        let again = Store::open(repo.scope())?;
+        let verdict = self.candidate_checks(repo, again, (attempt, final_message), candidate)?;
+        conclude(&mut store, &party_of(attempt), attempt.started_at, verdict)
     }
 
     /// The transcript to judge by: the one that was named, else the one that the agent's session told of.
@@ -257,6 +285,16 @@ fn seen_commits(repo: &Repo, store: &mut Store, attempt: &Attempt) -> Result<Has
         }
     }
     Ok(seen)
+}
+
+fn party_of(attempt: &Attempt) -> Party {
+    Party {
+        agent: attempt.agent.clone(),
+        owner: process::current(),
+        supervised: true,
+        issue: Some(attempt.issue.clone()),
+        run: Some(attempt.run.clone()),
+    }
 }
 
 fn is_about_content(check: &Check) -> bool {

@@ -20,9 +20,9 @@ pub mod verdict;
 mod serial;
 
 pub use claim::Claim;
-pub use commit::commit;
+pub use commit::{commit, offer};
 pub use evidence::{Evidence, EvidenceLog};
 pub use judge::{AttemptVerdict, Gate, JudgeError, Judged, Question, attempt_commits};
-pub use rules::{GateError, Records, Rules, Subject, check};
+pub use rules::{CommitPlace, GateError, Records, Rules, Subject, check};
 pub use store_ownership::StoreOwnership;
 pub use verdict::{Check, Verdict};

@@ -18,7 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("mala-agents", &["mala-core"]),
     ("mala-git", &["mala-core"]),
     ("mala-gate", &["mala-config", "mala-core", "mala-git", "mala-logs", "mala-sandbox", "mala-store"]),
-    ("mala-landing", &["mala-config", "mala-core", "mala-gate", "mala-git", "mala-logs"]),
+    ("mala-landing", &["mala-config", "mala-core", "mala-gate", "mala-git", "mala-logs", "mala-store"]),
     (
         "mala-session",
         &[

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use clap::Args;
 use mala_core::{Actor, EvidenceId, IssueId, Key, Scope};
-use mala_gate::rules::Rules;
+use mala_gate::rules::{Foreign, Rules};
 use mala_gate::{StoreOwnership, claim};
 use mala_git::commit::{self, CommitError, GitHooks, Request, Selection};
-use mala_git::{Ownership, Repo, RepoPath};
+use mala_git::{Oid, Ownership, Repo, RepoPath};
 use mala_session::refusal::Reader;
 use mala_session::{FileHandedOn, SupervisorOwnership, supervisor_socket};
 use mala_store::process::{self, ProcessTable};
@@ -16,6 +16,7 @@ use mala_store::{EventKind, Party};
 use serde_json::{Value, json};
 
 use super::lock;
+use super::offer::Offered;
 use super::whoami::Identity;
 use crate::context::{Caller, Context, open};
 use crate::error::{CliError, Code};
@@ -25,6 +26,9 @@ use crate::ui::plain;
 ///
 /// Takes the files that changed and that the agent holds, or those that are named, and nothing else: what others have staged
 /// or changed stays as it is. The repository's own hooks run. If anything fails, everything is as it was before.
+///
+/// An agent of a run offers its commit instead: the branch moves to it when mala has run the required commands on it.
+/// Each offer has all that the one before had, so the last one counts.
 ///
 /// With `--undo`, one's own last commit is taken back, if nobody has committed since: the files stay as they are.
 #[derive(Debug, Args)]
@@ -77,7 +81,12 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         message: message(args, context)?,
         owner: process::current(),
     };
-    let foreign = Rules::of(&context.settings(&scope, Vec::new())?)?.foreign;
+    let settings = context.settings(&scope, Vec::new())?;
+    let foreign = Rules::of(&settings)?.foreign;
+    if who.run.is_some() {
+        let required = settings.required().iter().map(ToString::to_string).collect();
+        return offer(args, context, &Offering { repo, ownership, request, foreign, required });
+    }
     let made = mala_gate::commit(&repo, &*ownership, &GitHooks, &request, foreign)
         .map_err(|error| refused(error, &Reader::new(&scope, &context.here)))?;
     let handed = hand_on(args, context, &scope, made.files.iter().map(|path| repo.key(path)));
@@ -104,6 +113,76 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
         context.ui.warning(&format!("the commit stands, but the hook after it failed: {trouble}"));
     }
     Ok(Code::SUCCESS)
+}
+
+/// What an agent of a run offers, and by which rules.
+struct Offering {
+    repo: Repo,
+    ownership: Box<dyn Ownership>,
+    request: Request,
+    foreign: Foreign,
+    required: Vec<String>,
+}
+
+/// Makes a commit and leaves the branch where it is: the landing queue proves it first.
+fn offer(args: &CommitArgs, context: &Context, offering: &Offering) -> Result<Code, CliError> {
+    let Offering { repo, ownership, request, foreign, required } = offering;
+    let earlier = match ask_to_offer(args, context, None)? {
+        Asked::Answer(earlier) => earlier,
+        Asked::Refused(code) => return Ok(code),
+    };
+    let made = mala_gate::offer(repo, &**ownership, &GitHooks, (request, &earlier.files), *foreign)
+        .map_err(|error| refused(error, &Reader::new(repo.scope(), &context.here)))?;
+    let pinned = match ask_to_offer(args, context, Some(&made.id))? {
+        Asked::Answer(pinned) => pinned.candidate,
+        Asked::Refused(code) => return Ok(code),
+    };
+    let who = &request.who;
+    let body = json!({
+        "commit": made.id.as_str(), "candidate": pinned, "branch": null, "base": made.base, "files": made.files,
+        "agent": who.agent, "issue": who.issue, "evidence": made.evidence, "fences": [], "handed_on": [],
+    });
+    context.ui.answer(&body, |out| {
+        writeln!(out, "offered {} with {} of `{}`:", made.id.short(), count(made.files.len()), who.agent)?;
+        made.files.iter().try_for_each(|file| writeln!(out, "  {}", plain(file)))?;
+        if !made.evidence.is_empty() {
+            writeln!(out, "tested as it is: {}", list(&made.evidence))?;
+        }
+        match required.as_slice() {
+            [] => writeln!(out, "it lands when you end your turn")?,
+            required => {
+                let commands = required.iter().map(|command| format!("`{}`", plain(command)));
+                let commands = commands.collect::<Vec<_>>().join(", ");
+                writeln!(
+                    out,
+                    "when you end your turn, mala runs {commands} on it and lands it if that passes"
+                )?;
+            }
+        }
+        writeln!(out, "the branch has not moved: `git status` shows these files as modified until they land")
+    })?;
+    Ok(Code::SUCCESS)
+}
+
+/// What was said to an offer.
+enum Asked {
+    Answer(Offered),
+    /// It has said why.
+    Refused(Code),
+}
+
+/// Has a commit pinned, or asks for the files of the last offer. Inside an agent's tree its supervisor does that.
+fn ask_to_offer(args: &CommitArgs, context: &Context, commit: Option<&Oid>) -> Result<Asked, CliError> {
+    let Some(socket) = supervisor_socket::supervisor() else {
+        return Ok(Asked::Answer(super::offer::answer(&args.caller, context, commit)?));
+    };
+    let words = ["mala", "offer"].map(OsString::from).into_iter();
+    let words = words.chain(commit.map(|commit| commit.as_str().into()));
+    let (code, answer) = supervisor_socket::query(&socket, words)?;
+    if Code(code) != Code::SUCCESS {
+        return Ok(Asked::Refused(Code(code)));
+    }
+    Ok(Asked::Answer(serde_json::from_slice(&answer).map_err(CliError::failed)?))
 }
 
 fn undo(args: &CommitArgs, context: &Context, scope: &Scope) -> Result<Code, CliError> {

@@ -15,6 +15,7 @@ mod logs;
 mod man;
 mod mcp;
 mod msg;
+mod offer;
 mod run;
 pub(crate) mod status;
 pub(crate) mod test;
@@ -44,6 +45,8 @@ pub(crate) enum Command {
     Exec(Later<exec::ExecArgs>),
     Test(Later<test::TestArgs>),
     Commit(Later<commit::CommitArgs>),
+    #[command(hide = true)]
+    Offer(Later<offer::OfferArgs>),
     #[command(subcommand)]
     Gate(Later<gate::GateCommand>),
     Hook(Later<hook::HookArgs>),
@@ -71,6 +74,7 @@ pub(crate) fn run(command: Command, context: &Context) -> Result<Code, CliError>
         Command::Hook(Later(args)) => hook::cmd_hook(&args, context),
         Command::Mcp(Later(args)) => mcp::cmd_mcp(&args, context),
         Command::Commit(Later(args)) => commit::cmd_commit(&args, context),
+        Command::Offer(Later(args)) => offer::cmd_offer(&args, context),
         Command::Whoami(Later(args)) => whoami::cmd_whoami(&args, context),
         Command::Demo(Later(args)) => demo::cmd_demo(&args, context),
         Command::Completions(Later(args)) => completions::cmd_completions(&args),
@@ -90,6 +94,7 @@ impl Command {
             | Self::Clean(_)
             | Self::Whoami(_)
             | Self::Hook(_)
+            | Self::Offer(_)
             | Self::Gate(_) => true,
             // Outside, a test runs right here.
             Self::Test(Later(args)) => args.is_for_supervisor(),

@@ -47,6 +47,9 @@ pub(crate) struct RunArgs {
     /// with their uncommitted work back in its place
     #[arg(long, conflicts_with_all = ["issues", "watch"])]
     resume: bool,
+    /// Agents may offer files in which somebody has left uncommitted changes
+    #[arg(long)]
+    allow_dirty: bool,
     /// Show what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -63,6 +66,7 @@ pub(crate) fn cmd_run(args: &RunArgs, context: &Context) -> Result<Code, CliErro
         profile: args.profile.clone(),
         watch: args.watch,
         resume: args.resume,
+        allow_dirty: args.allow_dirty,
         timeout: args.timeout.as_deref().map(|timeout| duration("--timeout", timeout)).transpose()?,
     };
     if args.dry_run {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use mala_config::{Settings, user_file};
 use mala_core::ports::Liveness;
 use mala_core::{IssueId, Life, Scope};
+use mala_engine::landing_queue::CheckoutQueue;
 use mala_engine::session::exec::ExecSessions;
 use mala_engine::validator::GateValidator;
 use mala_engine::{
@@ -42,6 +43,7 @@ pub(crate) struct Wish {
     pub(crate) profile: Option<String>,
     pub(crate) watch: bool,
     pub(crate) resume: bool,
+    pub(crate) allow_dirty: bool,
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -83,7 +85,8 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result
     let validator = Arc::new(GateValidator::new(scope, &settings)?);
     let options = options(scope, &settings, &wish, keeping, &mala)?;
     let sessions = Arc::new(ExecSessions::new(scope, &settings, &options.profiles, mala, trace));
-    Ok(Engine::new(EngineParts { repo, store, source, sessions, validator }, options))
+    let queue = Arc::new(CheckoutQueue::new(scope, &settings, options.owner.clone())?);
+    Ok(Engine::new(EngineParts { repo, store, source, sessions, validator, queue }, options))
 }
 
 fn options(
@@ -109,6 +112,8 @@ fn options(
         retry_pause: run.retry_pause,
         answer_wait: run.answer_wait,
         resume: wish.resume,
+        allow_dirty: wish.allow_dirty,
+        queue_only: false,
         mitigate: run.mitigate,
         gate_attempts: number(run.gate_attempts),
         budget: Some(run.budget).filter(|budget| *budget > 0.0),

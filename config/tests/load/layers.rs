@@ -33,6 +33,7 @@ fn without_any_file_the_defaults_hold() {
     gate.people = false  # default
     gate.stop_attempts = 3  # default
     queue.slots = 2  # default
+    queue.window = 16  # default
     queue.timeout = "1h"  # default
     queue.setup = []  # default
     queue.build = []  # default
@@ -108,6 +109,7 @@ fn each_layer_overrides_the_ones_below_it() {
     gate.people = false  # default
     gate.stop_attempts = 3  # default
     queue.slots = 2  # default
+    queue.window = 16  # default
     queue.timeout = "1h"  # default
     queue.setup = []  # default
     queue.build = []  # default
@@ -170,6 +172,7 @@ fn every_setting_can_be_set_from_every_layer() {
         ("gate.people", "true", "true"),
         ("gate.stop_attempts", "0", "0"),
         ("queue.slots", "3", "3"),
+        ("queue.window", "4", "4"),
         ("queue.timeout", "'10m'", "10m"),
         ("queue.setup", "['make deps']", "make deps"),
         ("queue.build", "['a', 'b']", "a,b"),

@@ -4,6 +4,7 @@
 mod ending;
 mod journal;
 mod leftovers;
+mod offers;
 mod parking;
 mod recover;
 mod waits;
@@ -23,6 +24,7 @@ use mala_store::{NewAttempt, Store, Tracker};
 
 use crate::error::{EngineError, Result};
 use crate::event::Held;
+use crate::landing_queue::LandingQueue;
 use crate::options::{Keeping, Options};
 use crate::session::Sessions;
 use crate::validator::{Judgement, Validator};
@@ -30,6 +32,7 @@ use crate::validator::{Judgement, Validator};
 pub(crate) use ending::{AttemptEnd, Cause, EndKind, EndResult};
 use journal::StoreClaim;
 pub use journal::unfinished_run;
+pub(crate) use offers::{Fate, PutBack};
 pub(crate) use parking::WaitOutcome;
 
 /// Does the blocking work of a run. The store is used by one thread at a time.
@@ -39,6 +42,7 @@ pub(crate) struct BlockingOps {
     pub(crate) source: Arc<dyn IssueSource>,
     pub(crate) sessions: Arc<dyn Sessions>,
     pub(crate) validator: Arc<dyn Validator>,
+    pub(crate) queue: Arc<dyn LandingQueue>,
     pub(crate) repo: Repo,
     pub(crate) options: Arc<Options>,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
@@ -91,10 +95,21 @@ pub(crate) struct Fingerprint {
     files: BTreeMap<RepoPath, Content>,
 }
 
+/// What becomes of files that an agent has changed after its offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LaterChanges {
+    /// It is told.
+    SendBack,
+    /// It was told; they are saved.
+    Save,
+}
+
 impl Fingerprint {
     pub(crate) fn of(judgement: &Judgement, files: BTreeMap<RepoPath, Content>) -> Self {
         let failed = judgement.failed.iter().map(|check| (check.name, check.detail.clone()));
-        Self { failed: failed.collect(), commits: judgement.commits.clone(), files }
+        let offer = judgement.offer.as_ref().map(|offer| offer.head.to_string());
+        let commits = judgement.commits.iter().cloned().chain(offer).collect();
+        Self { failed: failed.collect(), commits, files }
     }
 }
 
@@ -231,8 +246,23 @@ impl BlockingOps {
         self.give_back(attempt)
     }
 
-    pub(crate) fn judge(&self, attempt: &Attempt, message: Option<&str>) -> Result<(Judgement, Fingerprint)> {
-        let judgement = self.validator.judge(attempt, message)?;
+    /// `later`: what becomes of files that were changed after the offer.
+    pub(crate) fn judge(
+        &self,
+        attempt: &Attempt,
+        message: Option<&str>,
+        later: LaterChanges,
+    ) -> Result<(Judgement, Fingerprint)> {
+        let mut judgement = self.validator.judge(attempt, message)?;
+        if let Some(offer) =
+            judgement.offer.as_ref().filter(|_| judgement.accepted && later == LaterChanges::SendBack)
+        {
+            let files = self.changed_since(attempt, offer)?;
+            if !files.is_empty() {
+                judgement.accepted = false;
+                judgement.failed.push(offers::changed_later(&files));
+            }
+        }
         let files = if judgement.accepted {
             BTreeMap::new()
         } else {

@@ -11,6 +11,7 @@ mod events;
 mod feed;
 mod job;
 mod judging;
+mod landing;
 mod launch;
 mod parked;
 mod running;
@@ -39,6 +40,7 @@ use events::{JobEvent, WorkerEvent};
 use feed::Feed;
 pub(crate) use feed::find;
 use job::Job;
+use landing::QueueWork;
 pub(crate) use stop::interrupts;
 use stop::{Interrupts, Stopping};
 
@@ -63,6 +65,7 @@ pub(crate) struct Dispatcher {
     worker_events: mpsc::UnboundedSender<WorkerEvent>,
     stopping: Stopping,
     feed: Feed,
+    queue: QueueWork,
     /// No agent starts before this.
     next_start: Instant,
     /// No agent of these profiles starts before this, for this reason.
@@ -96,6 +99,7 @@ impl Dispatcher {
             worker_events,
             stopping: Stopping::No,
             feed: Feed::default(),
+            queue: QueueWork::default(),
             next_start: Instant::now(),
             limited: HashMap::new(),
             rests: HashMap::new(),
@@ -124,6 +128,7 @@ impl Dispatcher {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.ask_for_issues();
         self.ask_for_health();
+        self.work_queue();
         while !self.is_over() {
             tokio::select! {
                 biased;
@@ -136,6 +141,7 @@ impl Dispatcher {
             }
             self.take_up().await;
             self.fill();
+            self.leave_stuck();
         }
         self.finish_up().await
     }
@@ -187,14 +193,18 @@ impl Dispatcher {
         if self.stopping == Stopping::Now {
             return true;
         }
-        if !self.jobs.is_empty() || !self.claiming.is_empty() {
+        if !self.jobs.is_empty() || !self.claiming.is_empty() || self.queue.is_busy() {
             return false;
         }
         if !self.may_begin_more() {
             return true;
         }
-        let is_idle = self.ready.peek().is_none() && !self.ready.has_resting();
-        is_idle && self.feed.is_up_to_date() && !self.ops.options.watch
+        self.is_idle() && !self.ops.options.watch
+    }
+
+    /// True if no issue is ready or about to be, as far as is known.
+    fn is_idle(&self) -> bool {
+        self.ready.peek().is_none() && !self.ready.has_resting() && self.feed.is_up_to_date()
     }
 
     /// Writes a step to the journal and takes it. Nothing may be done on the strength of a step before this returned true.

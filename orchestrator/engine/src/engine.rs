@@ -20,6 +20,7 @@ use crate::caution;
 use crate::dispatch::{Dispatcher, interrupts};
 use crate::error::{EngineError, Result, step};
 use crate::event::{Event, Reporter};
+use crate::landing_queue::LandingQueue;
 use crate::options::Options;
 use crate::session::Sessions;
 use crate::summary::Summary;
@@ -32,6 +33,7 @@ pub struct EngineParts {
     pub source: Arc<dyn IssueSource>,
     pub sessions: Arc<dyn Sessions>,
     pub validator: Arc<dyn Validator>,
+    pub queue: Arc<dyn LandingQueue>,
 }
 
 /// Works issues off.
@@ -48,10 +50,10 @@ impl fmt::Debug for EngineParts {
 
 impl Engine {
     pub fn new(parts: EngineParts, options: Options) -> Self {
-        let EngineParts { repo, store, source, sessions, validator } = parts;
+        let EngineParts { repo, store, source, sessions, validator, queue } = parts;
         let (store, options) = (Arc::new(Mutex::new(store)), Arc::new(options));
         let clock = Arc::new(WallClock);
-        Self { ops: BlockingOps { store, source, sessions, validator, repo, options, clock } }
+        Self { ops: BlockingOps { store, source, sessions, validator, queue, repo, options, clock } }
     }
 
     /// Runs until there is nothing left to do, or until it is stopped. Blocks.
@@ -65,6 +67,8 @@ impl Engine {
         let options = ops.options.clone();
         check_profiles(&options)?;
         check_issues(&ops, &options)?;
+        // Half a landing looks like somebody's changes.
+        let left_alone = ops.queue.repair().map_err(step("make good what a killed landing left"))?;
         let left = ops.abandoned().map_err(step("look for what an earlier run left"))?;
         // What it left is saved first: the way out of a merge would destroy it.
         if left.is_empty() {
@@ -86,7 +90,10 @@ impl Engine {
         Uncommitted::now(&ops.repo)
             .and_then(|now| now.keep(&ops.repo, &run))
             .map_err(EngineError::Baseline)?;
-        for text in caution::cautions(&ops).into_iter().chain(base) {
+        let left_alone = left_alone.iter().map(|path| {
+            format!("`{path}` was written by somebody while a landing was cut off, and was left alone: compare it with `git diff`")
+        });
+        for text in caution::cautions(&ops).into_iter().chain(base).chain(left_alone) {
             reporter.report(now, &Event::Warning { text });
         }
         let is_for_all = options.issues.is_empty();
@@ -128,6 +135,7 @@ fn describe(options: &Options) -> serde_json::Value {
         "watch": options.watch,
         "timeout_ms": options.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
         "profile": options.profiles.forced,
+        "allow_dirty": options.allow_dirty,
     })
 }
 

@@ -13,6 +13,8 @@ use mala_gate::{GateError, JudgeError};
 use mala_git::salvage::SalvageError;
 use mala_git::{GitError, OwnershipError, Unfit};
 use mala_issues::{ChoiceError, IssueError, LabelError};
+use mala_landing::offer::OfferError;
+use mala_landing::queue::QueueError;
 use mala_landing::{SlotsError, ValidationError};
 use mala_session::SessionError;
 use mala_store::StoreError;
@@ -91,6 +93,14 @@ pub enum EngineError {
     Validation(#[from] ValidationError),
     #[error(transparent)]
     Slots(#[from] SlotsError),
+    #[error(transparent)]
+    Offer(#[from] OfferError),
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    #[error("no branch is checked out any more, so there is nothing to land on")]
+    NoBranch,
+    #[error("the offered work could not be taken out of the checkout: {0}")]
+    StillInPlace(String),
     #[error(
         "`{command}` is required of every commit and cannot be run here: {why}; install it, or name other commands in \
          [validate] of mala.toml"

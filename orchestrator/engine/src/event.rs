@@ -1,6 +1,6 @@
 //! What happens in a run, for people, programs and the log.
 
-use mala_core::{AgentId, IssueId, RunId, Timestamp};
+use mala_core::{AgentId, EntryId, IssueId, RunId, Timestamp};
 use serde::Serialize;
 
 use crate::summary::{Recovered, Summary};
@@ -67,6 +67,19 @@ pub enum Event {
     Gating {
         issue: IssueId,
         agent: AgentId,
+    },
+    /// The work waits in the landing queue; it is out of the checkout meanwhile.
+    Queued {
+        issue: IssueId,
+        agent: AgentId,
+        entry: EntryId,
+        commit: String,
+    },
+    /// An entry of the landing queue cannot go on.
+    Held {
+        issue: Option<IssueId>,
+        entry: EntryId,
+        why: String,
     },
     /// The agent has ended its turn with a question. A note on the issue is the answer; without one the agent has to
     /// decide itself.

@@ -26,6 +26,7 @@ mod engine;
 mod error;
 mod event;
 pub mod health;
+pub mod landing_queue;
 mod limits;
 mod note;
 mod options;

@@ -37,6 +37,8 @@ pub(crate) struct Leftovers {
     /// What was staged, as far as it is not in `saved`.
     pub(crate) staged: Vec<SavedRef>,
     pub(crate) trouble: Option<Trouble>,
+    /// What was offered and has not landed.
+    pub(crate) offer: Option<SavedRef>,
     /// What cannot be read, and is still in the checkout.
     pub(crate) left_out: Vec<LeftOut>,
 }
@@ -96,6 +98,10 @@ fn write_left(note: &mut String, left: &Leftovers) -> std::fmt::Result {
     for saved in &left.saved {
         writeln!(note, "\nThe uncommitted work was saved to {saved}{gone}.")?;
         writeln!(note, "To get it back, at the top of the checkout: {}", saved.apply_command())?;
+    }
+    if let Some(offer) = &left.offer {
+        writeln!(note, "\nWhat was offered last is kept in {offer}; the branch never had it.")?;
+        writeln!(note, "To get it back, at the top of the checkout: {}", offer.apply_command())?;
     }
     for staged in &left.staged {
         writeln!(

@@ -33,6 +33,10 @@ pub struct Options {
     pub answer_wait: Duration,
     /// Go on where attempts were interrupted: with their sessions, and with their work in its place.
     pub resume: bool,
+    /// Agents may offer files in which a person had left uncommitted changes.
+    pub allow_dirty: bool,
+    /// Only the landing queue is worked off: no issue is begun.
+    pub queue_only: bool,
     /// Do what health warnings advise.
     pub mitigate: bool,
     /// How often the gate sends an agent back.

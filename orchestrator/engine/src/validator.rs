@@ -8,14 +8,16 @@ use std::path::Path;
 
 use mala_config::Settings;
 use mala_core::file::read_tail;
-use mala_core::{Attempt, CheckName, EvidenceId, Scope};
+use mala_core::{Attempt, CheckName, Entry, EvidenceId, Scope};
 use mala_gate::evidence::Of;
 use mala_gate::rules::Outcome;
 use mala_gate::runner::Tee;
 use mala_gate::{AttemptVerdict, Check, Evidence, EvidenceLog, Gate};
+use mala_git::candidate::Pinned;
 use mala_git::{Oid, Repo};
+use mala_landing::offer::last_offer;
 use mala_landing::{Pool, Requirements, Slots, Validate, Validation};
-use mala_store::Store;
+use mala_store::{EntryFilter, Store};
 use serde::Serialize;
 
 use crate::error::{EngineError, Result};
@@ -41,10 +43,22 @@ pub struct Judgement {
     pub accepted: bool,
     /// Commits of this attempt, oldest first.
     pub commits: Vec<String>,
+    /// What it wants to land; then that it is accepted means that the queue decides next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offer: Option<Offer>,
     /// The outcome without a commit that was accepted, such as `no-change: reason`.
     pub outcome: Option<String>,
     /// Only what did not pass.
     pub failed: Vec<FailedCheck>,
+}
+
+/// A candidate that an attempt has offered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    /// The ref that keeps it.
+    pub pin: String,
+    pub base: Oid,
+    pub head: Oid,
 }
 
 /// One thing that is missing.
@@ -83,6 +97,41 @@ impl GateValidator {
         let (pool, requirements) = (Pool::Validation, &self.requirements);
         let validate = Validate { repo: &repo, slots: &self.slots, pool, requirements, asker: None };
         Ok(validate.commit(commit, &mut Tee { out: &mut io::sink(), err: &mut io::sink() })?)
+    }
+
+    /// Judges what can be judged at once about an offer; its tests are the queue's.
+    fn judge_offer(
+        &self,
+        repo: &Repo,
+        mut store: Store,
+        (attempt, last_message): (&Attempt, Option<&str>),
+        offer: Pinned,
+    ) -> Result<Judgement> {
+        let filter = EntryFilter { attempt: Some(attempt.id), ..EntryFilter::default() };
+        let is_this = |entry: &&Entry| entry.head == offer.commit && entry.state.is_rejection();
+        let entries = store.entries(&filter)?;
+        let base = repo.commit(&offer.commit)?.parents.into_iter().next();
+        let verdict = self.gate.candidate_verdict(repo, store, (attempt, last_message), &offer.commit)?;
+        let mut failed: Vec<FailedCheck> =
+            verdict.failures().map(|check| self.failed(attempt, check, None)).collect();
+        if entries.iter().any(|entry| is_this(&entry)) {
+            failed.push(FailedCheck {
+                name: CheckName::Outcome,
+                detail: format!(
+                    "nothing was offered since {} was rejected: mend it, then offer again with `mala commit`",
+                    offer.commit.short()
+                ),
+                evidence: Vec::new(),
+                output: None,
+            });
+        }
+        let offer = base.map(|base| Offer { pin: offer.name, base, head: offer.commit });
+        Ok(Judgement {
+            accepted: failed.is_empty() && offer.is_some(),
+            offer,
+            failed,
+            ..Judgement::default()
+        })
     }
 
     fn failed(&self, attempt: &Attempt, check: &Check, validated: Option<&Validation>) -> FailedCheck {
@@ -152,6 +201,9 @@ impl Validator for GateValidator {
     fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement> {
         let repo = Repo::new(self.scope.clone());
         let store = Store::open(&self.scope)?;
+        if let Some(offer) = last_offer(&repo, attempt)? {
+            return self.judge_offer(&repo, store, (attempt, last_message), offer);
+        }
         let mut validated = None;
         let mut prove = |commit: &Oid| -> std::result::Result<_, Box<dyn Error + Send + Sync>> {
             let validation = self.validate(commit)?;
@@ -166,6 +218,7 @@ impl Validator for GateValidator {
         Ok(Judgement {
             accepted,
             commits: commits.iter().map(ToString::to_string).collect(),
+            offer: None,
             outcome: outcome.map(|outcome| format!("{}: {}", outcome.kind, outcome.reason)),
             failed: verdict.failures().map(|check| self.failed(attempt, check, validated.as_ref())).collect(),
         })

@@ -11,6 +11,7 @@
 
 mod branch;
 mod call;
+pub mod candidate;
 pub mod commit;
 mod content;
 mod history;

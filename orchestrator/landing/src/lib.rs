@@ -8,6 +8,8 @@
 mod cargo_seed;
 mod empty;
 mod environment;
+pub mod offer;
+pub mod queue;
 mod setup;
 mod slot_test;
 mod slots;

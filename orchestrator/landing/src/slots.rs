@@ -174,6 +174,19 @@ impl Lease {
         &self.dir
     }
 
+    /// Removes all that earlier trees have left, but the lock.
+    pub(crate) fn empty(&self) -> Result<(), SlotsError> {
+        for entry in fs::read_dir(&self.dir).map_err(at(&self.dir))? {
+            let path = entry.map_err(at(&self.dir))?.path();
+            if path.is_dir() && !path.is_symlink() {
+                mala_git::slot::remove_all(&path).map_err(at(&path))?;
+            } else if path.file_name() != Some(OsStr::new("lock")) {
+                fs::remove_file(&path).map_err(at(&path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the slot's files those of `commit`, ready for commands.
     pub fn place(self, commit: &Oid) -> Result<Placed, SlotsError> {
         let slot = Slot::place(&self.slots.repo, &self.dir, commit, &self.slots.keep)?;

@@ -24,7 +24,7 @@ use thiserror::Error;
 
 use crate::empty::ran_nothing;
 use crate::setup::Preparation;
-use crate::slots::{Placed, Pool, Slots, SlotsError};
+use crate::slots::{Lease, Placed, Pool, Slots, SlotsError};
 
 /// How much of a command's output is searched for what its runner says.
 const SUMMARY_BYTES: u64 = 1 << 20;
@@ -231,8 +231,27 @@ impl Validate<'_> {
         if let Some(earlier) = earlier_pass(self.repo, self.requirements, &tree)? {
             return Ok(earlier);
         }
+        let lease = self.slots.take(self.pool, Some(commit))?;
+        self.run(lease, commit, tree, tee)
+    }
+
+    /// The same in a slot that was emptied before, whatever is remembered: nothing that an earlier tree has left decides.
+    pub fn commit_cold(&self, commit: &Oid, tee: &mut Tee<'_>) -> Result<Validation, ValidationError> {
+        let tree = self.repo.commit(commit)?.tree;
+        let lease = self.slots.take(self.pool, None)?;
+        lease.empty()?;
+        self.run(lease, commit, tree, tee)
+    }
+
+    fn run(
+        &self,
+        lease: Lease,
+        commit: &Oid,
+        tree: Oid,
+        tee: &mut Tee<'_>,
+    ) -> Result<Validation, ValidationError> {
         let started_at = Timestamp::now();
-        let placed = self.slots.take(self.pool, Some(commit))?.place(commit)?;
+        let placed = lease.place(commit)?;
         let results = self.results(&placed, &tree, tee)?;
         let directory = self.requirements.directory.clone();
         let validation =

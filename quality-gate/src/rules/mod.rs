@@ -30,6 +30,9 @@ pub(crate) use self::fit::{CommitContext, Committed, Fit};
 pub use self::outcome::{Kind as OutcomeKind, MARKER, Outcome};
 pub use self::token::{IssuePattern, IssuePatternError};
 
+/// What people keep for mala beside its settings.
+const SETTINGS_DIRECTORY: &str = ".mala/**";
+
 /// What a repository asks of a commit.
 #[derive(Debug, Clone)]
 pub struct Rules {
@@ -74,7 +77,7 @@ impl Default for Rules {
             directory: PathBuf::new(),
             foreign: Foreign::default(),
             clean: Clean::default(),
-            for_people: vec![pattern(&SETTINGS_FILE)],
+            for_people: vec![pattern(&SETTINGS_FILE), pattern(&SETTINGS_DIRECTORY)],
             documentation: documentation.iter().map(pattern).collect(),
         }
     }
@@ -118,6 +121,17 @@ pub struct Subject {
     /// The last commit when the issue was claimed. Better than the time, which a committer can choose.
     pub claimed_head: Option<Oid>,
     pub final_message: Option<String>,
+    pub place: CommitPlace,
+}
+
+/// Where a commit is when it is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CommitPlace {
+    /// On a branch, or about to be.
+    #[default]
+    Branch,
+    /// On no branch: it is offered, and the landing queue runs the required commands before the branch moves to it.
+    Candidate,
 }
 
 /// The evidence to judge by.
@@ -201,13 +215,16 @@ impl Judge<'_> {
     ) -> Result<Vec<Check>, GateError> {
         let changes = self.repo.changes_of(commit)?;
         let head = self.repo.resolve("HEAD")?;
-        let mut checks = vec![
-            self.issue_id(commit, head.as_ref()),
-            self.newer_than_claim(commit)?,
-            self.on_a_branch(commit, head.as_ref())?,
-        ];
+        let mut checks = vec![self.issue_id(commit, head.as_ref()), self.newer_than_claim(commit)?];
+        if self.subject.place == CommitPlace::Branch {
+            checks.push(self.on_a_branch(commit, head.as_ref())?);
+        }
         checks.push(self.files_owned(commit, &changes, head.as_ref())?);
         match outcome {
+            None if self.subject.place == CommitPlace::Candidate => {
+                let later = "mala runs the required commands before the branch moves";
+                checks.push(Check::skipped(CheckName::Command, later));
+            }
             Some(outcome) if outcome.kind == OutcomeKind::DocsOnly => {
                 checks.push(self.docs_only(&changes));
                 checks.push(Check::skipped(CheckName::Command, "only documentation was changed"));
@@ -242,6 +259,7 @@ impl Judge<'_> {
     fn take_back(&self, commit: &Commit, head: Option<&Oid>) -> String {
         let id = commit.id.short();
         match (&self.subject.agent, head == Some(&commit.id)) {
+            _ if self.subject.place == CommitPlace::Candidate => "restore it".to_owned(),
             (Some(_), true) => "take it back (`mala commit --undo`)".to_owned(),
             (Some(_), false) => format!(
                 "take it back together with what you have committed since (`mala commit --undo` for each), or, if \
@@ -262,6 +280,9 @@ impl Judge<'_> {
             return Check::pass(NAME, format!("the message names `{token}`"));
         }
         let remedy = match (&self.subject.agent, head == Some(&commit.id)) {
+            _ if self.subject.place == CommitPlace::Candidate => {
+                format!("offer it again with `mala commit -m '{token}: ...'`")
+            }
             (Some(_), _) => {
                 format!("{}; then commit with `mala commit -m '{token}: ...'`", self.take_back(commit, head))
             }

@@ -9,12 +9,13 @@ use walkdir::WalkDir;
 
 use super::{Batch, Run, processes_with};
 
-/// A git that is stopped in the middle of a commit, while it holds the locks of the index and of the branch.
+/// Gits that are stopped in the middle of their work, while they hold the locks of the index and of a ref.
 const HOLD: &str = r#"
     hold() {
         echo held > held.txt; git add held.txt
-        HOLD=1 git commit -q -m held -- held.txt & holder=$!
-        while ! [ -e .git/refs/heads/main.lock ] || ! [ -e .git/index.lock ]; do sleep 0.02; done
+        sleep 600 | git update-index --index-info & holder=$!
+        HOLD=1 git tag held & holder="$holder $!"
+        while ! [ -e .git/refs/tags/held.lock ] || ! [ -e .git/index.lock ]; do sleep 0.02; done
     }
 "#;
 
@@ -40,7 +41,7 @@ fn the_lock_of_a_killed_git_is_in_nobodys_way_although_its_agent_goes_on() {
         "case $id in
         bd-1) hold; kill -9 $holder; touch $OUT/left; while ! [ -e $OUT/committed ]; do sleep 0.02; done;;
         *) while ! [ -e $OUT/left ]; do sleep 0.02; done
-           echo work > $id.txt; git add $id.txt && tested && git commit -q -m \"$id: done\" -- $id.txt && touch $OUT/committed;;
+           echo work > $id.txt; git add $id.txt && tested && commit done && touch $OUT/committed;;
         esac",
     );
     batch.issue("bd-1", &[]);

@@ -63,7 +63,7 @@ fn what_a_person_had_is_put_back_if_an_agent_makes_it_the_last_commits_and_succe
 fn an_accepted_change_of_a_mode_or_a_kind_leaves_nothing_staged() {
     let script = r#"
         chmod +x base.txt; rm target.txt; ln -s mala.toml target.txt
-        git add base.txt target.txt; tested; git commit -q -m "$id: modes""#;
+        git add base.txt target.txt; tested; commit modes"#;
     let batch = Batch::with(script, "[run]\nattempts = 1");
     batch.world.write("target.txt", "mala.toml");
     batch.world.git(&["add", "."]);

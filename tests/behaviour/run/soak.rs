@@ -18,7 +18,7 @@ const SCRIPT: &str = r#"
     0) if is_retry; then tested; else echo "forgot the tests"; fi; commit done;;
     1) [ $attempt = 1 ] && { echo half >> shared-$((n % 3)).txt; exit 1; }; tested && commit done;;
     2) "$MALA" lock acquire shared-$((n % 3)).txt --wait 20s && echo $id >> shared-$((n % 3)).txt; tested && commit done;;
-    3) tested && git add $id.txt && git commit -q -m "$id: by git itself" -- $id.txt;;
+    3) tested && git add $id.txt && git commit -q -m "$id: by git itself" -- $id.txt; commit "refused by git";;
     *) tested && commit done;;
     esac
 "#;

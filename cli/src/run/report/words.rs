@@ -63,6 +63,13 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             let checks = failed.iter().map(|check| format!("    {}: {}", check.name, plain(&check.detail)));
             std::iter::once(line(issue, &first)).chain(checks).collect()
         }
+        Event::Queued { issue, entry, commit, .. } => {
+            vec![line(issue, &format!("offered {} (entry {entry} of the landing queue)", short(commit)))]
+        }
+        Event::Held { issue, entry, why } => {
+            let whose = issue.as_ref().map_or_else(|| format!("entry {entry}"), ToString::to_string);
+            vec![format!("{whose}  {YELLOW}not landed yet{YELLOW:#}: {}", plain(why))]
+        }
         Event::Done { issue, commits, outcome, .. } => {
             let what = match outcome {
                 Some(outcome) => plain(outcome),

@@ -116,7 +116,8 @@ impl BlockingOps {
     /// The attempt has failed: its work is saved, its issue gets a note and goes back.
     fn hand_over(&self, end: &AttemptEnd, reason: &str, cause: Cause) -> Result<EndResult> {
         let attempt = &end.attempt;
-        let left = self.salvage(attempt, reason);
+        let mut left = self.salvage(attempt, reason);
+        left.offer = self.offer_of(attempt)?;
         let commits = self.commits(end);
         let note = note::text(&Handoff {
             attempt,

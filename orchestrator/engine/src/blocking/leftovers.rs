@@ -33,7 +33,7 @@ impl BlockingOps {
         commits: Vec<String>,
         is_blocked: bool,
     ) -> EndResult {
-        let saved_ref = left.saved.first().map(|saved| saved.name.clone());
+        let saved_ref = left.saved.first().or(left.offer.as_ref()).map(|saved| saved.name.clone());
         // What may still be there is not said to be gone.
         let files = self.taken_out(attempt, left).unwrap_or_default();
         EndResult { saved_ref, files: files.iter().map(RepoPath::to_text).collect(), commits, is_blocked }
@@ -158,7 +158,7 @@ impl BlockingOps {
         let name = salvage::attempt_ref(issue, *number);
         let message = format!("{issue}: work of attempt {number} by {agent}\n\n{reason}\n");
         let earlier = self.with_earlier(attempt, &name, None)?;
-        let now = salvage::save(&self.repo, &name, &self.still_to_save(&earlier, files)?, &message)?;
+        let now = salvage::save(&self.repo, &name, &self.still_to_save(attempt, &earlier, files)?, &message)?;
         // Nothing was written, so the refs are as they were.
         let saved = if now.is_none() { earlier } else { self.with_earlier(attempt, &name, now)? };
         let name = format!("{name}.staged");
@@ -166,9 +166,18 @@ impl BlockingOps {
         Ok((saved, self.with_earlier(attempt, &name, now)?))
     }
 
-    /// Without those that an earlier try has saved and taken away, and could not give back.
-    fn still_to_save(&self, earlier: &[SavedRef], files: &BTreeSet<RepoPath>) -> Result<BTreeSet<RepoPath>> {
+    /// Without what was offered as it is, and those that an earlier try has saved and taken away, and could not give back.
+    fn still_to_save(
+        &self,
+        attempt: &Attempt,
+        earlier: &[SavedRef],
+        files: &BTreeSet<RepoPath>,
+    ) -> Result<BTreeSet<RepoPath>> {
         let mut files = files.clone();
+        if let Some(offer) = self.offer_of(attempt)? {
+            let is_offered = salvage::held_like(&self.repo, &offer.commit, &offer.files(&self.repo)?)?;
+            files.retain(|path| !is_offered.contains(path));
+        }
         for saved in earlier {
             let known = saved.files(&self.repo)?;
             let is_there = |path: &RepoPath| path.within(self.repo.root()).symlink_metadata().is_ok();

@@ -4,7 +4,7 @@ use mala_core::{Attempt, Interruption, RunId};
 use mala_git::salvage;
 use mala_store::Progress;
 
-use super::{AttemptEnd, BlockingOps, Cause, EndKind};
+use super::{AttemptEnd, BlockingOps, Cause, EndKind, Fate};
 use crate::error::{Result, causes};
 use crate::summary::Recovered;
 use crate::validator::Judgement;
@@ -40,12 +40,16 @@ impl BlockingOps {
             self.put_back(attempt)?;
             return Ok(Recovered::new(attempt, "put back".to_owned()));
         }
+        if state == State::Offered {
+            return self.recover_offered(attempt);
+        }
         // The gate may fail here for reasons of its own; what is certain is that the work must not be lost.
         let judgement = match state {
             State::Claimed => Judgement::default(),
             _ => self.validator.judge(attempt, None).unwrap_or_default(),
         };
-        let is_accepted = judgement.accepted;
+        // What was offered and is in no queue is kept, and somebody else goes on with it.
+        let is_accepted = judgement.accepted && judgement.offer.is_none();
         if is_accepted {
             self.bring_to_gate(attempt)?;
         }
@@ -69,6 +73,22 @@ impl BlockingOps {
         };
         let mut recovered = Recovered::new(attempt, outcome);
         recovered.not_accepted = if is_accepted { Vec::new() } else { result.commits };
+        (recovered.saved_ref, recovered.files) = (result.saved_ref, result.files);
+        Ok(recovered)
+    }
+
+    /// What waits in the landing queue goes on waiting, out of the checkout.
+    fn recover_offered(&self, attempt: &Attempt) -> Result<Recovered> {
+        let Some(fate) = self.fate(attempt)? else {
+            self.take_out(attempt)?;
+            return Ok(Recovered::new(attempt, "in the landing queue".to_owned()));
+        };
+        let result = self.settle(attempt, &fate)?;
+        let outcome = match &fate {
+            Fate::Landed(commit) => format!("done, landed as {commit}"),
+            Fate::Rejected(why) => format!("handed over: {why}"),
+        };
+        let mut recovered = Recovered::new(attempt, outcome);
         (recovered.saved_ref, recovered.files) = (result.saved_ref, result.files);
         Ok(recovered)
     }

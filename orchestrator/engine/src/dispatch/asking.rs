@@ -29,7 +29,7 @@ impl Dispatcher {
     pub(super) fn question_of(&self, job: &Job) -> Option<String> {
         let is_free = self.stopping == Stopping::No && job.last_turn.failure.is_none();
         let message = job.last_turn.message.as_deref();
-        question::of(message.filter(|_| is_free && job.judgement.commits.is_empty())?)
+        question::of(message.filter(|_| is_free && !job.has_work())?)
     }
 
     /// `needs_answer`: there is no round left in which the agent could be told that nobody answers.

@@ -97,15 +97,22 @@ impl Dispatcher {
 
     pub(super) fn may_begin_more(&self) -> bool {
         let limit = self.ops.options.max_issues.unwrap_or(usize::MAX);
-        self.stopping == Stopping::No && self.begun.len() + self.claiming.len() < limit
+        self.stopping == Stopping::No
+            && !self.ops.options.queue_only
+            && self.begun.len() + self.claiming.len() < limit
     }
 
     /// True if an issue may be given out at this moment. As many may wait as may work, so that unfinished work stays little.
     pub(super) fn has_room(&self) -> bool {
         self.may_begin_more()
             && self.has_seat()
-            && self.jobs.len() + self.claiming.len() < self.max_agents.saturating_mul(2)
+            && self.unoffered() + self.claiming.len() < self.max_agents.saturating_mul(2)
             && !self.feed.is_about_to_answer()
+    }
+
+    /// Attempts that may hold files and have not offered.
+    fn unoffered(&self) -> usize {
+        self.jobs.values().filter(|job| !job.is_offered()).count()
     }
 
     /// True if one more agent may work. Those that are parked do not.

@@ -89,6 +89,8 @@ impl Dispatcher {
         }
         self.ask_for_issues();
         self.ask_for_health();
+        // Its files are free now.
+        self.work_queue();
     }
 
     /// An agent whose process failed is not the issue's fault, nor likely to do better at once.

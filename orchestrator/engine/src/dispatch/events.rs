@@ -1,11 +1,12 @@
 //! What jobs are told, and which phase each of it means something in.
 
-use mala_core::IssueId;
+use mala_core::{Entry, IssueId};
+use mala_landing::queue::Round;
 
 use super::Dispatcher;
 use super::feed::Found;
 use super::job::Phase;
-use crate::blocking::{Claim, EndResult, Fingerprint, WaitOutcome};
+use crate::blocking::{Claim, EndResult, Fingerprint, PutBack, WaitOutcome};
 use crate::error::{Result, causes};
 use crate::event::Held;
 use crate::health::Contention;
@@ -20,6 +21,9 @@ pub(super) enum WorkerEvent {
     PutBack(IssueId, Result<()>),
     Health(Result<Contention>),
     SessionKept(Result<()>),
+    Round(Result<Round>),
+    /// An offer that no job waited for was settled.
+    Settled(IssueId, Result<EndResult>),
     Job(IssueId, JobEvent),
 }
 
@@ -28,6 +32,8 @@ pub(super) enum WorkerEvent {
 pub(super) enum JobEvent {
     Session(SessionEvent),
     Judged(Result<Box<(Judgement, Fingerprint)>>),
+    Queued(Result<Entry>),
+    WorkBack(Result<PutBack>),
     WaitOver { awaited: Vec<Held>, result: Result<WaitOutcome> },
     Notes(Result<Vec<String>>),
     Ended(Result<EndResult>),
@@ -50,6 +56,8 @@ impl Dispatcher {
             WorkerEvent::SessionKept(Err(error)) => {
                 self.warn(&format!("a session could not be written down: {}", causes(&error)));
             }
+            WorkerEvent::Round(round) => self.on_round(round).await,
+            WorkerEvent::Settled(id, settled) => self.on_settled(&id, settled),
             WorkerEvent::Job(id, event) => self.on_job_event(&id, event).await,
         }
     }
@@ -65,6 +73,8 @@ impl Dispatcher {
                 self.on_process_end(id, *end).await;
             }
             (Phase::Judging(_), JobEvent::Judged(judged)) => self.on_judged(id, judged).await,
+            (Phase::Offering { .. }, JobEvent::Queued(entry)) => self.on_queued(id, entry),
+            (Phase::PuttingBack, JobEvent::WorkBack(back)) => self.on_work_back(id, back),
             (Phase::Waiting { .. }, JobEvent::WaitOver { awaited, result }) => {
                 self.on_wait_over(id, &awaited, result);
             }
@@ -76,6 +86,9 @@ impl Dispatcher {
                 | Phase::Running(_)
                 | Phase::Backoff(_)
                 | Phase::Judging(_)
+                | Phase::Offering { .. }
+                | Phase::Offered { .. }
+                | Phase::PuttingBack
                 | Phase::Waiting { .. }
                 | Phase::Due(_)
                 | Phase::Asking(_)
@@ -95,10 +108,19 @@ impl Dispatcher {
                 Some(Phase::Backoff(_)) => self.end_backoff(id).await,
                 Some(Phase::Asking(_)) => self.look_for_answer(id).await,
                 Some(Phase::Due(_)) => self.look_who_waits_for(id).await,
-                Some(Phase::Starting | Phase::Judging(_) | Phase::Waiting { .. } | Phase::Ending { .. })
+                Some(
+                    Phase::Starting
+                    | Phase::Judging(_)
+                    | Phase::Offering { .. }
+                    | Phase::Offered { .. }
+                    | Phase::PuttingBack
+                    | Phase::Waiting { .. }
+                    | Phase::Ending { .. },
+                )
                 | None => {}
             }
         }
+        self.look_at_queue();
         self.wake_rested();
         self.poll_if_due();
     }

@@ -7,11 +7,11 @@ use std::io::PipeWriter;
 use std::path::PathBuf;
 
 use mala_agents::start::Profile;
-use mala_core::{Attempt, Issue, Timestamp};
+use mala_core::{Attempt, EntryId, Issue, Timestamp};
 use tokio::time::Instant;
 
 use crate::State;
-use crate::blocking::{AttemptEnd, Fingerprint};
+use crate::blocking::{AttemptEnd, Fingerprint, LaterChanges};
 use crate::limits::{Limits, Meter};
 use crate::session::Session;
 use crate::validator::Judgement;
@@ -46,6 +46,8 @@ pub(super) struct Job {
     pub(super) backoffs: u32,
     /// It was told once that it is silent for too long.
     pub(super) is_nudged: bool,
+    /// What becomes of files that it changes after its offer.
+    pub(super) later_changes: LaterChanges,
     pub(super) waits: WaitHistory,
 }
 
@@ -58,6 +60,16 @@ pub(super) enum Phase {
     /// The client has to slow down.
     Backoff(Backoff),
     Judging(Judging),
+    /// Its work is on the way into the landing queue.
+    Offering {
+        tries: u32,
+    },
+    /// Its work is in the landing queue.
+    Offered {
+        entry: EntryId,
+    },
+    /// Its work was rejected and is on the way back into the checkout.
+    PuttingBack,
     /// The store stands in the queue for files it asked for. Dropping the writer ends the wait.
     Waiting {
         _hangup: PipeWriter,
@@ -114,10 +126,18 @@ pub(super) struct Judging {
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) since: Timestamp,
-    /// What the agent is told.
-    pub(super) why: String,
+    pub(super) next: AfterWait,
     /// An agent at work waits for what this one holds.
     pub(super) is_awaited: bool,
+}
+
+/// What an agent goes on with.
+#[derive(Debug, Clone)]
+pub(super) enum AfterWait {
+    /// What it waited for is there or not, in words.
+    GoOn(String),
+    /// Its work was rejected.
+    Retry,
 }
 
 /// A question that waits for its answer.
@@ -181,6 +201,7 @@ impl Job {
             questions_left: MAX_QUESTIONS,
             backoffs: 0,
             is_nudged: false,
+            later_changes: LaterChanges::SendBack,
             waits: WaitHistory::Fine,
         }
     }
@@ -190,6 +211,11 @@ impl Job {
         self.profile.kind.has_sessions() && self.session_id.is_some()
     }
 
+    /// True if it has committed or offered something.
+    pub(super) fn has_work(&self) -> bool {
+        !self.judgement.commits.is_empty() || self.judgement.offer.is_some()
+    }
+
     pub(super) fn session(&self) -> Option<&dyn Session> {
         match &self.phase {
             Phase::Running(running) => Some(&*running.session),
@@ -197,14 +223,21 @@ impl Job {
         }
     }
 
-    /// True if it waits for files of others, or for a seat afterwards. Such a job counts for no agent at work.
+    /// True if it waits for files of others, for the landing queue, or for a seat afterwards. Such a job counts for no agent
+    /// at work.
     pub(super) fn is_parked(&self) -> bool {
-        matches!(self.phase, Phase::Waiting { .. } | Phase::Due(_))
+        self.is_offered() || matches!(self.phase, Phase::Waiting { .. } | Phase::Due(_))
+    }
+
+    /// True if its work waits in the landing queue, or is on the way there or back.
+    pub(super) fn is_offered(&self) -> bool {
+        matches!(self.phase, Phase::Offering { .. } | Phase::Offered { .. } | Phase::PuttingBack)
     }
 
     /// True if nothing of it is under way, so that it can end at any moment.
     pub(super) fn is_at_rest(&self) -> bool {
-        self.is_parked() || matches!(self.phase, Phase::Backoff(_) | Phase::Asking(_))
+        matches!(self.phase, Phase::Waiting { .. } | Phase::Due(_))
+            || matches!(self.phase, Phase::Backoff(_) | Phase::Asking(_))
     }
 
     pub(super) fn tokens(&self) -> u64 {

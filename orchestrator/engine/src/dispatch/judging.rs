@@ -1,6 +1,6 @@
 //! What the gate says about an attempt, and what follows from it.
 
-use mala_core::IssueId;
+use mala_core::{CheckName, IssueId};
 use mala_store::Progress;
 
 use super::events::JobEvent;
@@ -8,7 +8,7 @@ use super::job::{Judging, Phase};
 use super::launch::Purpose;
 use super::stop::Stopping;
 use super::{Dispatcher, causes};
-use crate::blocking::{Cause, EndKind, Fingerprint};
+use crate::blocking::{Cause, EndKind, Fingerprint, LaterChanges};
 use crate::error::{EngineError, Result};
 use crate::event::Event;
 use crate::validator::Judgement;
@@ -40,14 +40,14 @@ impl Dispatcher {
     fn judge(&self, id: &IssueId) {
         let Some(job) = self.jobs.get(id) else { return };
         let (ops, attempt, is_torn) = (self.ops.clone(), job.attempt.clone(), job.last_turn.is_torn);
-        let message = job.last_turn.message.clone();
+        let (message, later) = (job.last_turn.message.clone(), job.later_changes);
         self.background_for(
             id,
             move || {
                 if is_torn {
                     ops.sessions.reap(&attempt)?;
                 }
-                ops.judge(&attempt, message.as_deref()).map(Box::new)
+                ops.judge(&attempt, message.as_deref(), later).map(Box::new)
             },
             JobEvent::Judged,
         );
@@ -64,7 +64,13 @@ impl Dispatcher {
         job.judgement = judgement;
         let is_same = job.fingerprint.replace(fingerprint) == job.fingerprint;
         if job.judgement.accepted {
-            return self.end(id, EndKind::Accept);
+            return match job.judgement.offer {
+                Some(_) => self.offer(id),
+                None => self.end(id, EndKind::Accept),
+            };
+        }
+        if job.judgement.failed.iter().any(|check| check.name == CheckName::CleanStatus) {
+            job.later_changes = LaterChanges::Save;
         }
         if last_call.is_none() && self.park(id).await {
             return;
@@ -79,11 +85,11 @@ impl Dispatcher {
     }
 
     /// Sends the agent back, unless there is a reason not to.
-    async fn on_rejection(&mut self, id: &IssueId, no_round: Option<String>) {
+    pub(super) async fn on_rejection(&mut self, id: &IssueId, no_round: Option<String>) {
         let Some(job) = self.jobs.get(id) else { return };
         let (round, rounds) = (job.rounds + 1, self.ops.options.gate_attempts);
         let (agent, failed) = (job.attempt.agent.clone(), job.judgement.failed.clone());
-        let is_sent_back = no_round.is_none();
+        let (is_sent_back, was_offered) = (no_round.is_none(), job.state == State::Offered);
         self.tell(&Event::Rejected { issue: id.clone(), agent, round, rounds, is_sent_back, failed });
         if let Some(reason) = no_round {
             let cause = self.cause();
@@ -93,7 +99,11 @@ impl Dispatcher {
             if let Some(job) = self.jobs.get_mut(id) {
                 job.rounds = round;
             }
-            self.launch(id, Purpose::Retry).await;
+            if was_offered {
+                self.put_work_back(id);
+            } else {
+                self.launch(id, Purpose::Retry).await;
+            }
         }
     }
 
@@ -111,12 +121,12 @@ impl Dispatcher {
     }
 
     /// What ends attempts now: a stop of the run is no failure of theirs.
-    fn cause(&self) -> Cause {
+    pub(super) fn cause(&self) -> Cause {
         if self.stopping == Stopping::No { Cause::Failed } else { Cause::Stopped }
     }
 
     /// Why the agent is not sent back, if it is not.
-    fn no_further_round(&self, id: &IssueId, is_same: bool) -> Option<String> {
+    pub(super) fn no_further_round(&self, id: &IssueId, is_same: bool) -> Option<String> {
         let job = self.jobs.get(id)?;
         if self.stopping != Stopping::No {
             return Some(self.stopping.reason().to_owned());

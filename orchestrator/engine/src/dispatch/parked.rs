@@ -11,7 +11,7 @@ use mala_core::{IssueId, Timestamp};
 use mala_store::Progress;
 
 use super::events::JobEvent;
-use super::job::{Due, Job, Phase, WaitHistory};
+use super::job::{AfterWait, Due, Job, Phase, WaitHistory};
 use super::launch::Purpose;
 use super::stop::Stopping;
 use super::{Dispatcher, causes};
@@ -79,23 +79,23 @@ impl Dispatcher {
 
     /// Lets those go on whose wait is over, first come first served.
     pub(super) async fn take_up(&mut self) {
-        while let Some((id, since, why)) = self.next_due() {
-            self.go_on(&id, since, why).await;
+        while let Some((id, since, next)) = self.next_due() {
+            self.go_on(&id, since, next).await;
         }
     }
 
     /// The next job that may go on, with since when and why.
-    fn next_due(&self) -> Option<(IssueId, Timestamp, String)> {
+    fn next_due(&self) -> Option<(IssueId, Timestamp, AfterWait)> {
         let has_seat = self.has_seat();
         let due = self.jobs.iter().filter_map(|(id, job)| match &job.phase {
             Phase::Due(due) if has_seat || due.is_awaited => Some((id, due)),
             _ => None,
         });
         let (id, due) = due.min_by_key(|(_, due)| due.since)?;
-        Some((id.clone(), due.since, due.why.clone()))
+        Some((id.clone(), due.since, due.next.clone()))
     }
 
-    async fn go_on(&mut self, id: &IssueId, since: Timestamp, why: String) {
+    async fn go_on(&mut self, id: &IssueId, since: Timestamp, next: AfterWait) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.phase = Phase::Starting;
         let now = self.ops.clock.now();
@@ -104,7 +104,11 @@ impl Dispatcher {
         let (agent, was_judged) = (job.attempt.agent.clone(), job.state == State::Gating);
         self.tell(&Event::Resumed { issue: id.clone(), agent });
         if !was_judged || self.take_step(id, Step::Reject, Progress::default()).await {
-            self.launch(id, Purpose::GoOn { why }).await;
+            let purpose = match next {
+                AfterWait::GoOn(why) => Purpose::GoOn { why },
+                AfterWait::Retry => Purpose::Retry,
+            };
+            self.launch(id, purpose).await;
         }
     }
 
@@ -123,5 +127,5 @@ impl Dispatcher {
 }
 
 fn due(since: Timestamp, why: String) -> Phase {
-    Phase::Due(Due { since, why, is_awaited: false })
+    Phase::Due(Due { since, next: AfterWait::GoOn(why), is_awaited: false })
 }

@@ -108,6 +108,7 @@ impl Dispatcher {
         self.tell(&Event::Stopping { how: how.to_owned() });
         let grace = self.ops.options.grace;
         self.stop_sessions(Stop::Ask(grace));
+        self.leave_queue();
         let at_rest = self.jobs.iter().filter(|(_, job)| job.is_at_rest());
         let at_rest: Vec<IssueId> = at_rest.map(|(id, _)| id.clone()).collect();
         for id in at_rest {

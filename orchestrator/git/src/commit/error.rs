@@ -30,6 +30,10 @@ pub enum CommitError {
     Submodule(RepoPath),
     #[error("`{0}` has merge conflicts: resolve them and `git add` it first")]
     Conflicts(RepoPath),
+    #[error(
+        "the repository has no commit yet, so there is no branch to land on: make the first commit yourself"
+    )]
+    Unborn,
     #[error("{} in this checkout; {}", .0.why, .0.hint)]
     InProgress(Unfit),
     #[error("the hook `{name}` refused the commit ({status}){}", said(.output))]

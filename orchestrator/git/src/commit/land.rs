@@ -37,6 +37,13 @@ pub(super) fn next_index_in(folder: &Path) -> PathBuf {
     folder.join("next-index")
 }
 
+/// Makes the commit, and moves nothing.
+pub(super) fn write(repo: &Repo, draft: &Draft, message: &str) -> Result<Oid, CommitError> {
+    let path = draft.folder().join("message");
+    fs::write(&path, message).map_err(CommitError::io(&path))?;
+    write_commit(repo, draft, &path)
+}
+
 /// Makes the commit and moves the branch to it.
 pub(super) fn land(repo: &Repo, draft: &mut Draft, message: &str) -> Result<Oid, CommitError> {
     let path = draft.folder().join("message");

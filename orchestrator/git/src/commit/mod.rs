@@ -76,6 +76,54 @@ pub struct StagedTree<'a> {
 /// Finds the records that are about a staged tree, to be named in the commit's message.
 pub type FindEvidence<'a> = &'a dyn Fn(&StagedTree<'_>) -> Vec<EvidenceId>;
 
+/// A commit that is on no branch yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    pub id: Oid,
+    /// What it is a change of: the last commit of the branch.
+    pub base: Oid,
+    pub files: Vec<RepoPath>,
+    /// What was run on exactly this, as the message says too.
+    pub evidence: Vec<EvidenceId>,
+    /// What the hooks said.
+    pub hook_output: String,
+}
+
+/// Makes a commit as [`commit`] does and leaves the branch where it is. Of the files in `also`, those that have changed go along:
+/// a candidate is made anew each time, and has what an earlier one had.
+pub fn offer(
+    repo: &Repo,
+    ownership: &dyn Ownership,
+    hooks: &dyn HookRunner,
+    find_evidence: FindEvidence<'_>,
+    (request, also): (&Request, &[RepoPath]),
+) -> Result<Offer, CommitError> {
+    select::refuse_unfinished(repo)?;
+    let agent = &request.who.agent;
+    let mut chosen = match select::choose(repo, ownership, agent, &request.selection) {
+        // What was named may be as the branch has it by now, and the rest of the offer still stands.
+        Err(CommitError::Unchanged(_)) if !also.is_empty() => Vec::new(),
+        chosen => chosen?,
+    };
+    chosen.extend(select::changed_of(repo, ownership, agent, also)?);
+    chosen.sort_unstable();
+    chosen.dedup();
+    let mut draft = Draft::stage(repo, &request.owner, &chosen)?;
+    let Some(base) = draft.head().at().cloned() else { return Err(CommitError::Unborn) };
+    let made = compose(&mut draft, ownership, hooks, find_evidence, request)
+        .and_then(|composed| Ok((land::write(repo, &draft, &composed.message)?, composed.evidence)));
+    match made {
+        Ok((id, evidence)) => {
+            let files = draft.paths().cloned().collect();
+            Ok(Offer { id, base, files, evidence, hook_output: draft.into_output() })
+        }
+        Err(refusal) => {
+            draft.restore_files()?;
+            Err(refusal)
+        }
+    }
+}
+
 /// Commits. Hooks run through `hooks`, so that a caller can run them where the agent itself would.
 pub fn commit(
     repo: &Repo,
@@ -87,7 +135,9 @@ pub fn commit(
     select::refuse_unfinished(repo)?;
     let chosen = select::choose(repo, ownership, &request.who.agent, &request.selection)?;
     let mut draft = Draft::stage(repo, &request.owner, &chosen)?;
-    let Made { id, fences, evidence } = match make(&mut draft, ownership, hooks, find_evidence, request) {
+    let made = compose(&mut draft, ownership, hooks, find_evidence, request)
+        .and_then(|composed| Ok((land::land(repo, &mut draft, &composed.message)?, composed)));
+    let (id, Composed { fences, evidence, .. }) = match made {
         Ok(made) => made,
         Err(refusal) => {
             draft.restore_files()?;
@@ -100,20 +150,20 @@ pub fn commit(
     Ok(Committed { id, branch, files, fences, evidence, hook_output: draft.into_output(), after_hook })
 }
 
-/// A commit that is on its branch, before the hook that comes after.
-struct Made {
-    id: Oid,
+/// What a commit will hold and say.
+struct Composed {
+    message: String,
     fences: Vec<Fence>,
     evidence: Vec<EvidenceId>,
 }
 
-fn make(
+fn compose(
     draft: &mut Draft,
     ownership: &dyn Ownership,
     hooks: &dyn HookRunner,
     find_evidence: FindEvidence<'_>,
     request: &Request,
-) -> Result<Made, CommitError> {
+) -> Result<Composed, CommitError> {
     let repo = &draft.repo().clone();
     let agent = &request.who.agent;
     draft.run_pre_commit(hooks)?;
@@ -123,6 +173,6 @@ fn make(
     let evidence = find_evidence(&staged);
     let trailers = message::trailers(&request.who, &evidence, &fences);
     let text = message::compose(repo, &request.message, &trailers, draft.folder())?;
-    let text = message::run_hooks(repo, &text, draft, hooks)?;
-    Ok(Made { id: land::land(repo, draft, &text)?, fences, evidence })
+    let message = message::run_hooks(repo, &text, draft, hooks)?;
+    Ok(Composed { message, fences, evidence })
 }

@@ -42,6 +42,29 @@ pub(super) fn choose(
     Ok(paths)
 }
 
+/// Those of `files` that have changed and are the agent's own.
+pub(super) fn changed_of(
+    repo: &Repo,
+    ownership: &dyn Ownership,
+    agent: &AgentId,
+    files: &[RepoPath],
+) -> Result<Vec<RepoPath>, CommitError> {
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let entries = repo.status()?.entries;
+    let is_meant = |entry: &&Entry| {
+        entry.kind == Kind::File && entry.state != State::Unwatched && files.contains(&entry.path)
+    };
+    let mut own = Vec::new();
+    for entry in entries.iter().filter(is_meant) {
+        if matches!(standing(&entry.path, repo, agent, ownership)?, Standing::Own) {
+            own.push(entry.path.clone());
+        }
+    }
+    Ok(own)
+}
+
 fn named<'a>(changed: &[&'a Entry], paths: &[RepoPath]) -> Result<Vec<&'a Entry>, CommitError> {
     for path in paths {
         let found: Vec<_> = changed.iter().filter(|entry| entry.path.is_within(path)).collect();

@@ -10,7 +10,7 @@
 
 mod before;
 mod raw;
-mod refs;
+pub(crate) mod refs;
 mod restore;
 mod staged;
 mod unfinished;
@@ -91,7 +91,7 @@ pub fn attempt_ref(issue: &IssueId, attempt: u32) -> String {
 }
 
 /// A text as one part of a ref's name. Plain names stay as they are; other bytes become `%XX`, as git allows.
-fn ref_part(text: &str) -> String {
+pub(crate) fn ref_part(text: &str) -> String {
     let mut part = String::new();
     let bytes = text.as_bytes();
     for (at, byte) in bytes.iter().enumerate() {
@@ -209,7 +209,7 @@ pub fn saved_as(repo: &Repo, name: &str, since: Timestamp) -> Result<Vec<SavedRe
 }
 
 /// Work that differs from what `name` holds has a ref of its own.
-fn numbered(name: &str, number: u32) -> String {
+pub(crate) fn numbered(name: &str, number: u32) -> String {
     if number == 1 { name.to_owned() } else { format!("{name}.{number}") }
 }
 
@@ -267,10 +267,34 @@ fn keep(repo: &Repo, name: &str, work: &Work<'_>) -> Result<SavedRef, SalvageErr
     unreachable!("some number is free")
 }
 
+/// Those of `files` that the checkout holds as `commit` does: what they hold is safe already.
+pub fn held_like(
+    repo: &Repo,
+    commit: &Oid,
+    files: &BTreeSet<RepoPath>,
+) -> Result<BTreeSet<RepoPath>, SalvageError> {
+    if files.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let tree = tree_of(repo, repo.resolve("HEAD")?.as_ref(), files)?;
+    let (now, then) = (repo.tree_entries(&tree, files)?, repo.tree_entries(commit, files)?);
+    Ok(files.iter().filter(|path| now.get(path) == then.get(path)).cloned().collect())
+}
+
 /// Puts saved work back into the checkout, all of it or nothing: nothing if one of its files was committed since, or is
 /// changed in the checkout. True if it is in its place.
 pub fn put_in_place(repo: &Repo, saved: &SavedRef) -> Result<bool, SalvageError> {
-    let files = saved.files(repo)?;
+    put_in_place_without(repo, saved, &BTreeSet::new())
+}
+
+/// The same, without some files: a later ref has them.
+pub fn put_in_place_without(
+    repo: &Repo,
+    saved: &SavedRef,
+    others: &BTreeSet<RepoPath>,
+) -> Result<bool, SalvageError> {
+    let mut files = saved.files(repo)?;
+    files.retain(|path| !others.contains(path));
     let (base, head) = (repo.commit(&saved.commit)?.parents.into_iter().next(), repo.resolve("HEAD")?);
     let is_committed = held_at(repo, base.as_ref(), &files)? != held_at(repo, head.as_ref(), &files)?;
     if is_committed || !dirty(repo)?.is_disjoint(&files) {

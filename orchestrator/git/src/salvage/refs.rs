@@ -16,7 +16,7 @@ const INSTANT: Duration = Duration::from_secs(1);
 ///
 /// The turn is an advisory lock that the git in it inherits, so it lasts until that git has ended, however this process
 /// ends. Whoever has the turn therefore knows that a lock of the ref which stays there was left by one that was killed.
-pub(super) fn update(repo: &Repo, name: &str, args: &[&str]) -> Result<(), SalvageError> {
+pub(crate) fn update(repo: &Repo, name: &str, args: &[&str]) -> Result<(), SalvageError> {
     let turn = turn(repo)?;
     unlock(repo, name);
     Git::in_turn(repo.root(), &turn).run(&[&["update-ref"], args].concat(), b"")?;

@@ -7,10 +7,10 @@ use mala_agents::answer::carries_context;
 use mala_agents::git::RunAgent;
 use mala_agents::{Answer, HookCall};
 use mala_config::Settings;
-use mala_core::{AgentId, Key, Scope, Target, Want};
+use mala_core::{AgentId, Attempt, Key, Scope, Target, Want};
 use mala_gate::transcript::SessionTranscript;
 use mala_gate::{Gate, JudgeError, Judged, Question};
-use mala_git::Repo;
+use mala_git::{Oid, Repo, candidate};
 use mala_store::{Agent, EventKind, Party, Store, Which};
 use serde_json::json;
 
@@ -156,11 +156,18 @@ impl<'a> Session<'a> {
         let path = self.call.transcript.clone();
         let transcript = path.and_then(|path| SessionTranscript::of_client(self.call.client.name(), path));
         let final_message = self.call.last_message.clone();
-        let question = Question { subject, revision: None, final_message, transcript };
         let settings = self.settings()?.clone();
-        let store = Store::open(&self.scope)?;
+        let (repo, store) = (Repo::new(self.scope.clone()), Store::open(&self.scope)?);
         let gate = Gate::of(&settings).map_err(JudgeError::from)?;
-        let verdict = gate.verdict(&Repo::new(self.scope.clone()), store, &question)?;
+        let verdict = match self.offer(&repo)? {
+            Some((attempt, offer)) => {
+                gate.candidate_checks(&repo, store, (&attempt, final_message.as_deref()), &offer)?
+            }
+            None => {
+                let question = Question { subject, revision: None, final_message, transcript };
+                gate.verdict(&repo, store, &question)?
+            }
+        };
         if verdict.is_pass() {
             return Ok(None);
         }
@@ -169,6 +176,16 @@ impl<'a> Session<'a> {
         let failures: Vec<String> =
             verdict.failures().map(|check| format!("- {}: {}", check.name, check.detail)).collect();
         Ok(Some(format!("mala: this is not accepted yet:\n{}", failures.join("\n"))))
+    }
+
+    /// What this agent of a run has offered last, and for which attempt.
+    fn offer(&mut self, repo: &Repo) -> Result<Option<(Attempt, Oid)>, SessionError> {
+        let Some(run) = self.party.run.clone() else { return Ok(None) };
+        let attempts = self.store.attempts_of_run(&run)?;
+        let mut own = attempts.into_iter().rev().filter(|attempt| attempt.agent == self.party.agent);
+        let Some(attempt) = own.next() else { return Ok(None) };
+        let last = candidate::all(repo, &attempt.issue, attempt.number)?.pop();
+        Ok(last.map(|offer| (attempt, offer.commit)))
     }
 
     /// Gives files back that nobody has open for writing any more; the others stay.

@@ -7,7 +7,7 @@ mod outcomes;
 use mala_core::{Actor, CommandPattern, EvidenceId, IssueId, Timestamp};
 use mala_gate::evidence::{EvidenceLog, Launch, Place, Recording};
 use mala_gate::verdict::{Check, Status};
-use mala_gate::{Evidence, Records, Rules, Subject, Verdict, check, commit};
+use mala_gate::{CommitPlace, Evidence, Records, Rules, Subject, Verdict, check, commit};
 use mala_git::Oid;
 use mala_git::commit::{Committed, GitHooks, Request, Selection};
 
@@ -33,6 +33,7 @@ impl Desk {
             claimed_at: Some(Timestamp::now()),
             claimed_head: Some(w.head()),
             final_message: None,
+            place: CommitPlace::Branch,
         };
         let rules = Rules { required: vec![command("pytest")], ..Rules::default() };
         Self { w, locks: Locks::default(), rules, subject }

@@ -1,4 +1,5 @@
 mod endings;
+mod landing;
 mod phases;
 mod stopping;
 mod waiting;

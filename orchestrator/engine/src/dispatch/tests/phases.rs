@@ -3,26 +3,42 @@
 use std::io;
 
 use mala_agents::stream::Usage;
-use mala_core::{Attempt, IssueId};
+use mala_core::{Attempt, Entry, EntryId, EntryState, IssueId, Oid, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::world::{World, accepted, rejected, said};
-use crate::blocking::{AttemptEnd, Cause, EndResult, Fingerprint, WaitOutcome};
+use crate::blocking::{AttemptEnd, Cause, EndResult, Fingerprint, PutBack, WaitOutcome};
 use crate::dispatch::Dispatcher;
 use crate::dispatch::events::JobEvent;
-use crate::dispatch::job::{Backoff, Due, Job, Judging, Phase, Question, Running};
+use crate::dispatch::job::{AfterWait, Backoff, Due, Job, Judging, Phase, Question, Running};
 use crate::error::EngineError;
 use crate::event::Held;
 use crate::session::{Session, SessionEvent, Stop};
 
-const PHASES: [&str; 8] = ["starting", "running", "backoff", "judging", "waiting", "due", "asking", "ending"];
-const EVENTS: [&str; 12] = [
+const PHASES: [&str; 11] = [
+    "starting",
+    "running",
+    "backoff",
+    "judging",
+    "offering",
+    "offered",
+    "putting back",
+    "waiting",
+    "due",
+    "asking",
+    "ending",
+];
+const EVENTS: [&str; 16] = [
     "progress",
     "ended",
     "accepted",
     "rejected",
     "gate failed",
+    "queued",
+    "not queued",
+    "back",
+    "not back",
     "granted",
     "in vain",
     "wait failed",
@@ -44,12 +60,16 @@ impl Session for Deaf {
 }
 
 /// The phase after an event, for those that mean something. Whatever is not here changes nothing.
-const OUTCOMES: [(&str, &str, &str); 12] = [
+const OUTCOMES: [(&str, &str, &str); 16] = [
     ("running", "progress", "running"),
     ("running", "ended", "judging"),
     ("judging", "accepted", "ending"),
     ("judging", "rejected", "running"),
     ("judging", "gate failed", "judging"),
+    ("offering", "queued", "offered"),
+    ("offering", "not queued", "offering"),
+    ("putting back", "back", "due"),
+    ("putting back", "not back", "ending"),
     ("waiting", "granted", "due"),
     ("waiting", "in vain", "due"),
     ("waiting", "wait failed", "due"),
@@ -65,6 +85,9 @@ fn name(phase: &Phase) -> &'static str {
         Phase::Running(_) => "running",
         Phase::Backoff(_) => "backoff",
         Phase::Judging(_) => "judging",
+        Phase::Offering { .. } => "offering",
+        Phase::Offered { .. } => "offered",
+        Phase::PuttingBack => "putting back",
         Phase::Waiting { .. } => "waiting",
         Phase::Due(_) => "due",
         Phase::Asking(_) => "asking",
@@ -80,8 +103,11 @@ fn phase(name: &str, attempt: &Attempt, world: &World) -> Phase {
         "running" => Phase::Running(Running { session: Box::new(Deaf), cut: None }),
         "backoff" => Phase::Backoff(Backoff { until: later, since: now, why }),
         "judging" => Phase::Judging(Judging::default()),
+        "offering" => Phase::Offering { tries: 1 },
+        "offered" => Phase::Offered { entry: EntryId(1) },
+        "putting back" => Phase::PuttingBack,
         "waiting" => Phase::Waiting { _hangup: io::pipe().unwrap().1 },
-        "due" => Phase::Due(Due { since: now, why, is_awaited: false }),
+        "due" => Phase::Due(Due { since: now, next: AfterWait::GoOn(why), is_awaited: false }),
         "asking" => Phase::Asking(Question {
             text: why,
             until: later,
@@ -111,6 +137,10 @@ fn event(name: &str) -> JobEvent {
         "accepted" => judged(accepted()),
         "rejected" => judged(rejected("tests")),
         "gate failed" => JobEvent::Judged(Err(error())),
+        "queued" => JobEvent::Queued(Ok(entry())),
+        "not queued" => JobEvent::Queued(Err(error())),
+        "back" => JobEvent::WorkBack(Ok(PutBack::InPlace)),
+        "not back" => JobEvent::WorkBack(Err(error())),
         "granted" => wait_over(Ok(WaitOutcome::Granted)),
         "in vain" => wait_over(Ok(WaitOutcome::InVain("why".to_owned()))),
         "wait failed" => wait_over(Err(error())),
@@ -124,6 +154,29 @@ fn event(name: &str) -> JobEvent {
         })),
         "not concluded" => JobEvent::Ended(Err(error())),
         other => panic!("there is no event {other}"),
+    }
+}
+
+fn entry() -> Entry {
+    let commit = Oid::parse(&"ab".repeat(20)).unwrap();
+    Entry {
+        id: EntryId(1),
+        branch: "refs/heads/main".to_owned(),
+        base: commit.clone(),
+        head: commit,
+        pin: "refs/mala/candidates/a/1".to_owned(),
+        issue: None,
+        agent: None,
+        run: None,
+        attempt: None,
+        priority: 2,
+        state: EntryState::Waiting,
+        reason: None,
+        arrived_at: Timestamp::from_millis(0),
+        since: Timestamp::from_millis(0),
+        rejections: 0,
+        kills: 0,
+        landed: None,
     }
 }
 

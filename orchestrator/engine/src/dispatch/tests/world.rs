@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::io::Read;
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::{Arc, Mutex};
@@ -12,9 +14,12 @@ use mala_agents::start::{Kind, Profile, PromptBy};
 use mala_agents::stream::{Limited, Progress, Report, Terminal, Usage};
 use mala_config::{HealthSettings, LockSettings};
 use mala_core::ports::Clock;
-use mala_core::{Attempt, CheckName, Issue, IssueId, PersonId, Priority, Scope, Timestamp, Who};
-use mala_git::Repo;
-use mala_store::{EventFilter, EventKind, IssueName, NewIssue, Store, process};
+use mala_core::{Attempt, CheckName, EntryState, Issue, IssueId, PersonId, Priority, Scope, Timestamp, Who};
+use mala_git::{Repo, RepoPath};
+use mala_landing::queue::{Outcome, Round, Settled};
+use mala_store::{
+    EntryChange, EntryFilter, EventFilter, EventKind, IssueName, NewIssue, NewLanding, Store, process,
+};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
@@ -22,12 +27,13 @@ use crate::blocking::BlockingOps;
 use crate::dispatch::Dispatcher;
 use crate::error::{EngineError, Result};
 use crate::event::{Event, Reporter};
+use crate::landing_queue::LandingQueue;
 use crate::limits::Limits;
 use crate::options::{Keeping, Options, Profiles, Prompts};
 use crate::session::{Session, SessionEnd, SessionEvent, SessionEvents, SessionOrder, Sessions, Stop};
 use crate::source::BuiltIn;
 use crate::summary::Summary;
-use crate::validator::{FailedCheck, Judgement, Validator};
+use crate::validator::{FailedCheck, Judgement, Offer, Validator};
 
 /// In the time of the test, which passes at once.
 const TEST_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
@@ -164,6 +170,78 @@ impl Validator for FakeValidator {
     }
 }
 
+/// Settles entries as the test wants it to, and else lands them.
+#[derive(Default)]
+struct FakeQueue {
+    /// Set with the world's own store.
+    store: Mutex<Option<Store>>,
+    answers: Mutex<VecDeque<QueueAnswer>>,
+}
+
+/// What a round says about the first entry in line.
+#[derive(Debug, Clone)]
+pub(super) enum QueueAnswer {
+    Land,
+    Conflict,
+    Hold,
+    /// The round itself fails.
+    Break,
+    /// It takes until somebody hangs up.
+    Hang,
+}
+
+impl LandingQueue for FakeQueue {
+    fn round(&self, hangup: BorrowedFd<'_>) -> Result<Round> {
+        let mut store = self.store.lock().unwrap();
+        let store = store.as_mut().unwrap();
+        let open = EntryFilter { open: true, ..EntryFilter::default() };
+        let mut round = Round::default();
+        let Some(mut entry) = store.entries(&open).unwrap().into_iter().next() else { return Ok(round) };
+        let change = EntryChange { reason: Some("as the test says".to_owned()), ..EntryChange::default() };
+        if entry.state == EntryState::Held {
+            entry = store.advance_entry(entry.id, entry.state, EntryState::Waiting, &change).unwrap();
+        }
+        let mut to = |state| store.advance_entry(entry.id, entry.state, state, &change).unwrap();
+        match self.answers.lock().unwrap().pop_front().unwrap_or(QueueAnswer::Land) {
+            QueueAnswer::Land => {
+                to(EntryState::Green);
+                let landing = NewLanding {
+                    branch: entry.branch.clone(),
+                    from: entry.base.clone(),
+                    to: entry.head.clone(),
+                    directory: None,
+                    entries: vec![(entry.id, entry.head.clone())],
+                    owner: process::current(),
+                };
+                store.begin_landing(&landing).unwrap();
+                store.finish_landing(&entry.branch).unwrap();
+                let outcome = Outcome::Landed(entry.head.clone());
+                round.settled.push(Settled { entry, outcome });
+            }
+            QueueAnswer::Conflict => {
+                let entry = to(EntryState::Conflict);
+                round
+                    .settled
+                    .push(Settled { entry, outcome: Outcome::Conflict(vec![RepoPath::from_bytes("a.txt")]) });
+            }
+            QueueAnswer::Hold => {
+                let entry = to(EntryState::Held);
+                round.waiting.push((entry, "a person is in the way".to_owned()));
+            }
+            QueueAnswer::Break => return Err(std::io::Error::other("no slot").into()),
+            QueueAnswer::Hang => {
+                let mut nothing = Vec::new();
+                std::fs::File::from(hangup.try_clone_to_owned().unwrap()).read_to_end(&mut nothing).unwrap();
+            }
+        }
+        Ok(round)
+    }
+
+    fn repair(&self) -> Result<Vec<RepoPath>> {
+        Ok(Vec::new())
+    }
+}
+
 pub(super) fn accepted() -> Judgement {
     Judgement { accepted: true, commits: vec!["c1".to_owned()], ..Judgement::default() }
 }
@@ -193,6 +271,7 @@ pub(super) struct World {
     clock: RuntimeClock,
     sessions: Arc<FakeSessions>,
     validator: Arc<FakeValidator>,
+    queue: Arc<FakeQueue>,
     /// Before the checkout goes, the store is closed.
     _dir: tempfile::TempDir,
 }
@@ -241,8 +320,31 @@ impl World {
             RuntimeClock { base: Timestamp::now().plus(Duration::from_secs(3600)), since: Instant::now() };
         let store = Store::open(&scope).unwrap().with_clock(clock.clone());
         let options = options(&scope);
-        let (sessions, validator) = (Arc::default(), Arc::default());
-        Self { scope, store, options, clock, sessions, validator, _dir: dir }
+        let (sessions, validator, queue) = (Arc::default(), Arc::default(), Arc::default());
+        Self { scope, store, options, clock, sessions, validator, queue, _dir: dir }
+    }
+
+    /// What the landing queue says, in this order.
+    pub(super) fn queue(&self, answers: impl IntoIterator<Item = QueueAnswer>) {
+        self.queue.answers.lock().unwrap().extend(answers);
+    }
+
+    /// A verdict that sends a commit, which writes `text` to `a.txt`, to the landing queue, as the first attempt at `id`.
+    pub(super) fn offered(&self, id: &str, text: &str) -> Judgement {
+        let repo = Repo::new(self.scope.clone());
+        let base = repo.resolve("HEAD").unwrap().unwrap();
+        let git = mala_git::Git::at(repo.root());
+        let blob = git.line(&["hash-object", "-w", "--stdin"], text.as_bytes()).unwrap();
+        let tree = git.line(&["mktree"], format!("100644 blob {blob}\ta.txt\n").as_bytes()).unwrap();
+        let head = git.line(&["commit-tree", &tree, "-p", base.as_str()], b"offered\n").unwrap();
+        let head = mala_git::Oid::parse(&head).unwrap();
+        let pinned = mala_git::candidate::pin(&repo, &IssueId::new(id).unwrap(), 1, &head).unwrap();
+        let offer = Offer { pin: pinned.name, base, head };
+        Judgement { accepted: true, offer: Some(offer), ..Judgement::default() }
+    }
+
+    pub(super) fn file(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.scope.root().join(name)).ok()
     }
 
     pub(super) fn issue(&mut self, name: &str, files: &[&str]) -> IssueId {
@@ -294,11 +396,13 @@ impl World {
         let (reporter, events) = mpsc::unbounded_channel();
         let (interrupts, interrupted) = mpsc::unbounded_channel();
         let run = self.store.begin_run(&self.options.owner, &serde_json::json!({})).unwrap().id;
+        *self.queue.store.lock().unwrap() = Some(self.other_store());
         let ops = BlockingOps {
             store: Arc::new(Mutex::new(self.other_store())),
             source: Arc::new(BuiltIn::new(self.other_store())),
             sessions: self.sessions.clone(),
             validator: self.validator.clone(),
+            queue: self.queue.clone(),
             repo: Repo::new(self.scope.clone()),
             options: Arc::new(self.options.clone()),
             clock: Arc::new(self.clock.clone()),
@@ -365,6 +469,8 @@ fn options(scope: &Scope) -> Options {
         retry_pause: Duration::from_secs(10),
         answer_wait: Duration::from_secs(60),
         resume: false,
+        allow_dirty: false,
+        queue_only: false,
         mitigate: false,
         gate_attempts: 3,
         budget: None,

@@ -1,0 +1,151 @@
+//! Work on its way to the branch: out of the checkout while it waits in the landing queue, back when it is rejected.
+//!
+//! The row in the store comes first and says in which direction things go, so each step may be repeated after a kill. While an
+//! entry is open its work is in the candidate and not in the checkout.
+
+use std::collections::BTreeSet;
+
+use mala_core::{Attempt, AttemptId, CheckName, Entry, EntryState, crash_point};
+use mala_git::RepoPath;
+use mala_git::salvage::{self, SavedRef};
+use mala_landing::offer::last_offer;
+use mala_store::{EntryFilter, NewEntry};
+
+use super::{AttemptEnd, BlockingOps, Cause, EndKind, EndResult};
+use crate::error::{EngineError, Result};
+use crate::note::{Leftovers, Trouble};
+use crate::validator::{FailedCheck, Judgement, Offer};
+
+/// What became of an offer that no job waits for.
+#[derive(Debug, Clone)]
+pub(crate) enum Fate {
+    /// It is on the branch, as this commit.
+    Landed(String),
+    /// Why it is not, as the end of a sentence.
+    Rejected(String),
+}
+
+/// Whether work that was rejected is back in the checkout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PutBack {
+    InPlace,
+    /// The branch has changed its files since, or somebody else has.
+    Overtaken,
+}
+
+impl BlockingOps {
+    /// What the attempt has offered last.
+    pub(crate) fn offer_of(&self, attempt: &Attempt) -> Result<Option<SavedRef>> {
+        let last = last_offer(&self.repo, attempt)?;
+        Ok(last.map(|pinned| SavedRef { name: pinned.name, commit: pinned.commit }))
+    }
+
+    /// The entries of an attempt, oldest first.
+    pub(crate) fn entries_of(&self, attempt: &Attempt) -> Result<Vec<Entry>> {
+        let filter = EntryFilter { attempt: Some(attempt.id), ..EntryFilter::default() };
+        let mut entries = self.store()?.entries(&filter)?;
+        entries.sort_unstable_by_key(|entry| entry.id);
+        Ok(entries)
+    }
+
+    /// Makes the entry and takes the work out of the checkout. May be repeated.
+    pub(crate) fn enqueue(&self, attempt: &Attempt, offer: &Offer, priority: i64) -> Result<Entry> {
+        let branch = self.repo.branch()?.ok_or(EngineError::NoBranch)?;
+        let entry = self.store()?.enqueue(&NewEntry {
+            branch,
+            base: offer.base.clone(),
+            head: offer.head.clone(),
+            pin: offer.pin.clone(),
+            issue: Some(attempt.issue.clone()),
+            agent: Some(attempt.agent.clone()),
+            run: Some(attempt.run.clone()),
+            attempt: Some(attempt.id),
+            priority,
+        })?;
+        crash_point("offer:queued");
+        self.take_out(attempt)?;
+        crash_point("offer:out");
+        Ok(entry)
+    }
+
+    /// Takes what the attempt has offered out of the checkout. What it has changed since is saved.
+    pub(super) fn take_out(&self, attempt: &Attempt) -> Result<()> {
+        let Leftovers { trouble, .. } = self.salvage(attempt, "changed after it was offered");
+        match trouble {
+            None => Ok(()),
+            Some(Trouble::NotSaved(why) | Trouble::NotRestored(why)) => Err(EngineError::StillInPlace(why)),
+        }
+    }
+
+    /// Puts the work of a rejected offer back into the checkout, with what was changed after it.
+    pub(crate) fn put_back_work(&self, attempt: &Attempt) -> Result<PutBack> {
+        let name = salvage::attempt_ref(&attempt.issue, attempt.number);
+        let later = salvage::saved_as(&self.repo, &name, attempt.started_at)?;
+        let (mut files, mut is_in_place) = (BTreeSet::new(), true);
+        for saved in later.iter().rev() {
+            is_in_place &= salvage::put_in_place_without(&self.repo, saved, &files)?;
+            files.extend(saved.files(&self.repo)?);
+        }
+        if let Some(offer) = self.offer_of(attempt)? {
+            is_in_place &= salvage::put_in_place_without(&self.repo, &offer, &files)?;
+        }
+        Ok(if is_in_place { PutBack::InPlace } else { PutBack::Overtaken })
+    }
+
+    /// What the attempt's agent has changed since it offered, or left out of the offer.
+    pub(super) fn changed_since(&self, attempt: &Attempt, offer: &Offer) -> Result<Vec<RepoPath>> {
+        let own = self.own_dirty_files(attempt)?;
+        let offered = salvage::held_like(&self.repo, &offer.head, &own)?;
+        Ok(own.difference(&offered).cloned().collect())
+    }
+
+    /// Ends an attempt whose offer was settled when nobody waited for it any more.
+    pub(crate) fn settle(&self, attempt: &Attempt, fate: &Fate) -> Result<EndResult> {
+        let mut end = AttemptEnd::cut_off(attempt.clone(), "", Cause::Failed);
+        match fate {
+            Fate::Landed(commit) => {
+                end.kind = EndKind::Accept;
+                end.judgement =
+                    Judgement { accepted: true, commits: vec![commit.clone()], ..Judgement::default() };
+            }
+            Fate::Rejected(why) => {
+                end.kind = EndKind::HandOver { reason: why.clone(), cause: Cause::Failed };
+            }
+        }
+        self.end(&end)
+    }
+
+    /// The same by its number.
+    pub(crate) fn settle_attempt(&self, attempt: AttemptId, fate: &Fate) -> Result<EndResult> {
+        let attempt = self.store()?.attempt(attempt)?;
+        self.settle(&attempt, fate)
+    }
+
+    /// What became of the attempt's offer, if that is known.
+    pub(crate) fn fate(&self, attempt: &Attempt) -> Result<Option<Fate>> {
+        let Some(entry) = self.entries_of(attempt)?.pop() else { return Ok(None) };
+        let why =
+            || entry.reason.clone().unwrap_or_else(|| format!("its entry in the queue is {}", entry.state));
+        Ok(match entry.state {
+            EntryState::Landed => {
+                Some(Fate::Landed(entry.landed.as_ref().unwrap_or(&entry.head).to_string()))
+            }
+            state if state.is_over() => Some(Fate::Rejected(why())),
+            _ => None,
+        })
+    }
+}
+
+/// What an agent is told that has changed files after its offer.
+pub(super) fn changed_later(files: &[RepoPath]) -> FailedCheck {
+    let files = files.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+    FailedCheck {
+        name: CheckName::CleanStatus,
+        detail: format!(
+            "{files} was changed and is not in your offer: offer again with `mala commit`, or restore it with \
+             `git checkout HEAD -- FILE`; what you leave is saved and taken away"
+        ),
+        evidence: Vec::new(),
+        output: None,
+    }
+}

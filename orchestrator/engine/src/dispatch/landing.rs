@@ -1,0 +1,335 @@
+//! Work in the landing queue: how it gets there, how the queue is worked off, and how it comes back.
+//!
+//! An attempt whose work is offered has no process and counts for no limit. The queue is worked off beside the loop, one round
+//! at a time; a round is started when something may have changed for it.
+
+use std::io::{self, PipeWriter};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use mala_core::{AttemptId, CheckName, Entry, IssueId};
+use mala_git::RepoPath;
+use mala_landing::queue::{Outcome, Rejection, Round, Settled};
+use tokio::time::Instant;
+
+use super::events::JobEvent;
+use super::job::{AfterWait, Due, Phase};
+use super::stop::Stopping;
+use super::{Dispatcher, WorkerEvent, causes};
+use crate::State;
+use crate::blocking::{EndKind, EndResult, Fate, PutBack};
+use crate::error::{EngineError, Result};
+use crate::event::Event;
+use crate::validator::{FailedCheck, Judgement};
+
+/// How often an offer is queued before the attempt is given up.
+const MAX_OFFER_TRIES: u32 = 3;
+/// How often the queue is looked at while something in it waits for people or other agents.
+const HELD_POLL: Duration = Duration::from_secs(2);
+/// Rounds that fail themselves, one after the other, before the queue is left to a person.
+const MAX_FAILED_ROUNDS: u32 = 3;
+/// How much of a failing command's output an agent is shown.
+const OUTPUT_TAIL_BYTES: u64 = 4 << 10;
+
+/// What the dispatcher knows of the landing queue.
+#[derive(Debug, Default)]
+pub(super) struct QueueWork {
+    /// A round is under way; dropping the writer ends it.
+    under_way: Option<PipeWriter>,
+    /// Something has happened since the round began.
+    is_stale: bool,
+    /// When the last round ended that came to nothing.
+    idle_since: Option<Instant>,
+    /// Rounds that failed, one after the other.
+    failed: u32,
+    /// Offers that no job waits for and that are being settled.
+    settling: u32,
+}
+
+impl QueueWork {
+    pub(super) fn is_busy(&self) -> bool {
+        self.under_way.is_some() || self.settling > 0
+    }
+}
+
+impl Dispatcher {
+    /// The fast checks have passed: the work goes into the queue and out of the checkout.
+    pub(super) fn offer(&mut self, id: &IssueId) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.phase = Phase::Offering { tries: 0 };
+        self.try_to_offer(id);
+    }
+
+    fn try_to_offer(&mut self, id: &IssueId) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let (Phase::Offering { tries }, Some(offer)) = (&mut job.phase, job.judgement.offer.clone()) else {
+            return;
+        };
+        *tries += 1;
+        let (ops, attempt) = (self.ops.clone(), job.attempt.clone());
+        let priority = i64::from(job.issue.priority.number());
+        self.background_for(id, move || ops.enqueue(&attempt, &offer, priority), JobEvent::Queued);
+    }
+
+    pub(super) fn on_queued(&mut self, id: &IssueId, queued: Result<Entry>) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let Phase::Offering { tries } = job.phase else { return };
+        match queued {
+            Ok(entry) => {
+                job.state = State::Offered;
+                job.phase = Phase::Offered { entry: entry.id };
+                let agent = job.attempt.agent.clone();
+                let commit = entry.head.to_string();
+                self.tell(&Event::Queued { issue: id.clone(), agent, entry: entry.id, commit });
+                if self.stopping == Stopping::No {
+                    self.work_queue();
+                } else {
+                    self.leave_queued(id);
+                }
+            }
+            Err(error) if tries < MAX_OFFER_TRIES => {
+                self.warn(&format!(
+                    "{id}: its work could not be queued, which is tried again: {}",
+                    causes(&error)
+                ));
+                self.try_to_offer(id);
+            }
+            Err(error) => {
+                let (cause, why) = (self.cause(), causes(&error));
+                self.hand_over(id, format!("its work could not be queued: {why}"), cause);
+            }
+        }
+    }
+
+    /// Starts a round, unless one is under way: then another one follows it.
+    pub(super) fn work_queue(&mut self) {
+        if self.stopping != Stopping::No || self.queue.failed >= MAX_FAILED_ROUNDS {
+            return;
+        }
+        if self.queue.under_way.is_some() {
+            self.queue.is_stale = true;
+            return;
+        }
+        let Ok((hangup, writer)) = io::pipe() else { return };
+        self.queue.under_way = Some(writer);
+        (self.queue.is_stale, self.queue.idle_since) = (false, None);
+        let queue = self.ops.queue.clone();
+        self.background(move || queue.round(hangup.as_fd()), WorkerEvent::Round);
+    }
+
+    /// What is held may be free by now.
+    pub(super) fn look_at_queue(&mut self) {
+        let is_due = self.queue.idle_since.is_some_and(|since| since.elapsed() >= HELD_POLL);
+        if is_due && self.jobs.values().any(|job| matches!(job.phase, Phase::Offered { .. })) {
+            self.work_queue();
+        }
+    }
+
+    pub(super) async fn on_round(&mut self, round: Result<Round>) {
+        self.queue.under_way = None;
+        let round = match round {
+            Ok(round) => round,
+            Err(error) => return self.on_failed_round(&error),
+        };
+        self.queue.failed = 0;
+        let has_progress = round.has_progress();
+        for path in &round.left_alone {
+            self.warn(&format!(
+                "`{path}` was written by somebody while a landing was cut off, and was left alone"
+            ));
+        }
+        for command in &round.flaky {
+            self.warn(&format!("`{command}` is flaky: it failed and passed on the same tree"));
+        }
+        if let Some(why) = &round.red_base {
+            self.warn(why);
+        }
+        for (entry, why) in round.waiting {
+            let text = format!("{}|{why}", entry.id);
+            if self.warned.insert(text) {
+                self.tell(&Event::Held { issue: entry.issue, entry: entry.id, why });
+            }
+        }
+        for settled in round.settled {
+            self.on_entry_settled(settled).await;
+        }
+        if has_progress || self.queue.is_stale {
+            self.work_queue();
+        } else {
+            self.queue.idle_since = Some(Instant::now());
+        }
+    }
+
+    /// Git, the store or a slot failed: nobody is to blame.
+    fn on_failed_round(&mut self, error: &EngineError) {
+        if matches!(error, EngineError::Queue(error) if error.is_stopped()) {
+            return;
+        }
+        self.queue.failed += 1;
+        self.queue.idle_since = Some(Instant::now());
+        self.warn(&format!("the landing queue failed: {}", causes(error)));
+    }
+
+    async fn on_entry_settled(&mut self, settled: Settled) {
+        let Settled { entry, outcome } = settled;
+        let waits = |phase: &Phase| matches!(phase, Phase::Offered { entry: waits } if *waits == entry.id);
+        let id = self.jobs.iter().find(|(_, job)| waits(&job.phase)).map(|(id, _)| id.clone());
+        let Some(id) = id else { return self.settle(&entry, &outcome) };
+        match outcome {
+            Outcome::Landed(commit) => {
+                let commits = vec![commit.to_string()];
+                self.set_judgement(&id, Judgement { accepted: true, commits, ..Judgement::default() });
+                self.end(&id, EndKind::Accept);
+            }
+            Outcome::Conflict(files) => self.on_rejected_entry(&id, conflict(&files)).await,
+            Outcome::Red(rejection) => self.on_rejected_entry(&id, red(&rejection)).await,
+            Outcome::Failed(why) => {
+                let cause = self.cause();
+                self.hand_over(&id, why, cause);
+            }
+        }
+    }
+
+    fn set_judgement(&mut self, id: &IssueId, judgement: Judgement) {
+        if let Some(job) = self.jobs.get_mut(id) {
+            job.judgement = judgement;
+        }
+    }
+
+    async fn on_rejected_entry(&mut self, id: &IssueId, failed: Vec<FailedCheck>) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let offer = job.judgement.offer.take();
+        job.judgement = Judgement { failed, offer, ..Judgement::default() };
+        job.gates += 1;
+        let no_round = self.no_further_round(id, false);
+        self.on_rejection(id, no_round).await;
+    }
+
+    /// The work goes back into the checkout before the session goes on.
+    pub(super) fn put_work_back(&mut self, id: &IssueId) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.phase = Phase::PuttingBack;
+        let (ops, attempt) = (self.ops.clone(), job.attempt.clone());
+        self.background_for(id, move || ops.put_back_work(&attempt), JobEvent::WorkBack);
+    }
+
+    pub(super) fn on_work_back(&mut self, id: &IssueId, back: Result<PutBack>) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        match back {
+            Ok(back) => {
+                if let (PutBack::Overtaken, Some(offer)) = (back, &job.judgement.offer) {
+                    job.judgement.failed.push(not_in_place(&offer.pin));
+                }
+                let since = self.ops.clock.now();
+                job.phase = Phase::Due(Due { since, next: AfterWait::Retry, is_awaited: false });
+            }
+            Err(error) => {
+                let (cause, why) = (self.cause(), causes(&error));
+                self.hand_over(id, format!("its work could not be put back: {why}"), cause);
+            }
+        }
+    }
+
+    /// Ends an attempt of an earlier run, whose work was in the queue.
+    fn settle(&mut self, entry: &Entry, outcome: &Outcome) {
+        let (Some(attempt), Some(issue)) = (entry.attempt, entry.issue.clone()) else { return };
+        let fate = match outcome {
+            Outcome::Landed(commit) => Fate::Landed(commit.to_string()),
+            Outcome::Conflict(files) => Fate::Rejected(text(&conflict(files))),
+            Outcome::Red(rejection) => Fate::Rejected(text(&red(rejection))),
+            Outcome::Failed(why) => Fate::Rejected(why.clone()),
+        };
+        self.queue.settling += 1;
+        let ops = self.ops.clone();
+        let work = move || ops.settle_attempt(AttemptId(attempt.0), &fate);
+        self.background(work, move |settled| WorkerEvent::Settled(issue, settled));
+    }
+
+    pub(super) fn on_settled(&mut self, id: &IssueId, settled: Result<EndResult>) {
+        self.queue.settling -= 1;
+        match settled {
+            Ok(_) => self.ask_for_issues(),
+            Err(error) => self.warn(&format!("{id}: its end could not be written down: {}", causes(&error))),
+        }
+    }
+
+    /// Leaves what nothing will move any more in this run: a person is in the way, or the branch is red.
+    pub(super) fn leave_stuck(&mut self) {
+        let is_waiting = self.queue.idle_since.is_some() && !self.queue.is_busy();
+        let is_all_offered = self.jobs.values().all(|job| matches!(job.phase, Phase::Offered { .. }));
+        let has_more = !self.claiming.is_empty() || (self.may_begin_more() && !self.is_idle());
+        if is_waiting && is_all_offered && !has_more && !self.ops.options.watch {
+            self.leave_queue();
+        }
+    }
+
+    /// Leaves everything in the queue for later.
+    pub(super) fn leave_queue(&mut self) {
+        self.queue.under_way = None;
+        let offered = self.jobs.iter().filter(|(_, job)| matches!(job.phase, Phase::Offered { .. }));
+        let offered: Vec<IssueId> = offered.map(|(id, _)| id.clone()).collect();
+        for id in offered {
+            self.leave_queued(&id);
+        }
+    }
+
+    fn leave_queued(&mut self, id: &IssueId) {
+        let Some(job) = self.jobs.remove(id) else { return };
+        let Phase::Offered { entry } = job.phase else { return };
+        self.ready.settle(id, false);
+        let why = format!("its work waits in the landing queue as entry {entry}: mala queue run");
+        self.left.insert(id.clone(), why);
+    }
+}
+
+fn red(rejection: &Rejection) -> Vec<FailedCheck> {
+    let below: Vec<String> = rejection.below.iter().map(ToString::to_string).collect();
+    let below = if below.is_empty() {
+        String::new()
+    } else {
+        format!("; it was tested on top of {}, which passed and landed", below.join(", "))
+    };
+    let failed = rejection.validation.results.iter().filter(|result| !result.has_passed());
+    failed
+        .map(|result| FailedCheck {
+            name: CheckName::Command,
+            detail: format!(
+                "`{}` failed on what you offered, run by mala ({}): see `{}`{below}",
+                result.command,
+                result.ending(),
+                result.output_log
+            ),
+            evidence: Vec::new(),
+            output: result.output_tail(OUTPUT_TAIL_BYTES),
+        })
+        .collect()
+}
+
+fn conflict(files: &[RepoPath]) -> Vec<FailedCheck> {
+    let files = files.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+    vec![FailedCheck {
+        name: CheckName::Outcome,
+        detail: format!(
+            "the branch has changed {files} since you began, in a way that does not merge with yours: look at the \
+             branch's version with `git show HEAD:FILE`, bring both together, then offer again with `mala commit`"
+        ),
+        evidence: Vec::new(),
+        output: None,
+    }]
+}
+
+fn not_in_place(pin: &str) -> FailedCheck {
+    FailedCheck {
+        name: CheckName::CleanStatus,
+        detail: format!(
+            "your work is not in the checkout, because its files have changed since: it is kept in {pin}; look at it with \
+             `git show {pin}`"
+        ),
+        evidence: Vec::new(),
+        output: None,
+    }
+}
+
+fn text(failed: &[FailedCheck]) -> String {
+    failed.iter().map(|check| check.detail.as_str()).collect::<Vec<_>>().join("; ")
+}

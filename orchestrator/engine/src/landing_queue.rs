@@ -1,0 +1,65 @@
+//! The seam to the queue that moves the branch, and the queue behind it.
+
+use std::os::fd::BorrowedFd;
+
+use mala_config::Settings;
+use mala_core::{Owner, Scope};
+use mala_git::{Repo, RepoPath};
+use mala_landing::queue::{Queue, Round};
+use mala_landing::{Requirements, Slots};
+use mala_store::Store;
+
+use crate::error::{EngineError, Result};
+
+/// The seam to what moves the branch.
+pub trait LandingQueue: Send + Sync {
+    /// Works one round off; ends early when `hangup` becomes readable.
+    fn round(&self, hangup: BorrowedFd<'_>) -> Result<Round>;
+
+    /// Finishes or undoes what a killed landing has left. Gives the files that somebody has written since.
+    fn repair(&self) -> Result<Vec<RepoPath>>;
+}
+
+/// The queue of the branch that is checked out.
+#[derive(Debug)]
+pub struct CheckoutQueue {
+    repo: Repo,
+    requirements: Requirements,
+    slots: Slots,
+    window: usize,
+    owner: Owner,
+}
+
+impl CheckoutQueue {
+    pub fn new(scope: &Scope, settings: &Settings, owner: Owner) -> Result<Self> {
+        let repo = Repo::new(scope.clone()).without_hooks();
+        let slots = Slots::of(&repo, settings)?;
+        let window = usize::try_from(settings.queue.window).unwrap_or(usize::MAX);
+        Ok(Self { repo, requirements: Requirements::of(settings), slots, window, owner })
+    }
+
+    fn with<T>(
+        &self,
+        hangup: Option<BorrowedFd<'_>>,
+        work: impl FnOnce(&Queue<'_>, &mut Store) -> Result<T>,
+    ) -> Result<T> {
+        let branch = self.repo.branch()?.ok_or(EngineError::NoBranch)?;
+        let Self { repo, requirements, slots, window, owner } = self;
+        let queue = Queue { repo, slots, requirements, branch: &branch, owner, window: *window, hangup };
+        work(&queue, &mut Store::open(repo.scope())?)
+    }
+}
+
+impl LandingQueue for CheckoutQueue {
+    fn round(&self, hangup: BorrowedFd<'_>) -> Result<Round> {
+        self.with(Some(hangup), |queue, store| Ok(queue.round(store)?))
+    }
+
+    fn repair(&self) -> Result<Vec<RepoPath>> {
+        match self.with(None, |queue, store| Ok(queue.repair(store)?)) {
+            // A checkout without a branch is somebody else's to complain of.
+            Err(EngineError::NoBranch) => Ok(Vec::new()),
+            done => done,
+        }
+    }
+}

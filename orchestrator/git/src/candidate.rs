@@ -1,0 +1,101 @@
+//! Candidates: what attempts offer, pinned by refs of mala's own that no agent can write.
+//!
+//! The first offer of an attempt is `refs/mala/candidates/ISSUE/ATTEMPT`, the next ones end in `.2`, `.3` and so on. A ref is
+//! created and never moved, so nothing that was ever offered is lost.
+
+use mala_core::IssueId;
+
+use crate::retry::Git;
+use crate::salvage::{SalvageError, numbered, oid, ref_part, refs};
+use crate::{Oid, Repo};
+
+/// Below here lie all candidates.
+const CANDIDATES: &str = "refs/mala/candidates";
+
+/// A commit that an attempt has offered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pinned {
+    pub name: String,
+    pub commit: Oid,
+}
+
+fn first_ref(issue: &IssueId, attempt: u32) -> String {
+    format!("{CANDIDATES}/{}/{attempt}", ref_part(issue.as_str()))
+}
+
+/// Pins a commit as the newest candidate of an attempt. If that is what the newest one holds already, it stands.
+pub fn pin(repo: &Repo, issue: &IssueId, attempt: u32, commit: &Oid) -> Result<Pinned, SalvageError> {
+    let first = first_ref(issue, attempt);
+    let earlier = all(repo, issue, attempt)?;
+    if let Some(last) = earlier.last().filter(|last| last.commit == *commit) {
+        return Ok(last.clone());
+    }
+    let number = u32::try_from(earlier.len()).unwrap_or(u32::MAX).saturating_add(1);
+    let name = numbered(&first, number);
+    refs::update(repo, &name, &["-m", "mala: offered", &name, commit.as_str(), ""])?;
+    Ok(Pinned { name, commit: commit.clone() })
+}
+
+/// All candidates of an attempt, oldest first.
+pub fn all(repo: &Repo, issue: &IssueId, attempt: u32) -> Result<Vec<Pinned>, SalvageError> {
+    let first = first_ref(issue, attempt);
+    let format = "--format=%(objectname) %(refname)";
+    let list = Git::at(repo.root()).line(&["for-each-ref", format, &first, &format!("{first}.*")], b"")?;
+    let mut found = Vec::new();
+    for line in list.lines() {
+        let Some((id, name)) = line.split_once(' ') else { continue };
+        let number = match name.strip_prefix(&first) {
+            Some("") => Some(1),
+            Some(rest) => rest.strip_prefix('.').and_then(|number| number.parse::<u32>().ok()),
+            None => None,
+        };
+        if let Some(number) = number {
+            found.push((number, Pinned { name: name.to_owned(), commit: oid(id.to_owned())? }));
+        }
+    }
+    found.sort_unstable_by_key(|(number, _)| *number);
+    Ok(found.into_iter().map(|(_, pinned)| pinned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use mala_core::Scope;
+
+    use super::*;
+
+    #[test]
+    fn offers_are_pinned_in_their_order_and_the_same_one_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let git = |args: &[&str]| {
+            let identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"];
+            let out = Command::new("git").current_dir(root).args(identity).args(args).output().unwrap();
+            assert!(out.status.success(), "{args:?}");
+            String::from_utf8_lossy(&out.stdout).trim().to_owned()
+        };
+        git(&["init", "-q", "-b", "main"]);
+        let commits: Vec<Oid> = (0..12)
+            .map(|number| {
+                fs::write(root.join("a"), number.to_string()).unwrap();
+                git(&["add", "-A"]);
+                git(&["commit", "-q", "-m", "x"]);
+                Oid::parse(&git(&["rev-parse", "HEAD"])).unwrap()
+            })
+            .collect();
+        let repo = Repo::new(Scope::discover(root).unwrap());
+        let (one, other) = (IssueId::new("bd-1").unwrap(), IssueId::new("bd-10").unwrap());
+        pin(&repo, &other, 1, &commits[0]).unwrap();
+        for commit in &commits {
+            pin(&repo, &one, 1, commit).unwrap();
+            assert_eq!(pin(&repo, &one, 1, commit).unwrap().commit, *commit);
+        }
+        pin(&repo, &one, 11, &commits[0]).unwrap();
+        let found = all(&repo, &one, 1).unwrap();
+        assert_eq!(found.iter().map(|pinned| pinned.commit.clone()).collect::<Vec<_>>(), commits);
+        assert_eq!(found[0].name, "refs/mala/candidates/bd-1/1");
+        assert_eq!(found[11].name, "refs/mala/candidates/bd-1/1.12");
+    }
+}

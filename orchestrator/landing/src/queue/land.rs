@@ -1,0 +1,219 @@
+//! The branch moves: what was begun is written down first, so that whoever comes after a kill finishes or undoes it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use mala_core::{Entry, EntryState, Key, Life, Oid, crash_point};
+use mala_git::RepoPath;
+use mala_git::landing::{self, BranchMove, Candidate, Landed, Obstacle, Repaired, Stacked};
+use mala_store::{NewLanding, Store};
+
+use super::{Layer, Outcome, Queue, QueueError, Round, Settled};
+
+/// The trailer of a commit below the tip of a landing: the tree that was proven.
+const TRAILER: &str = "Mala-Landing";
+
+impl Queue<'_> {
+    /// Moves the branch to the last of `layers`, all of which are green together.
+    pub(super) fn land(
+        &self,
+        store: &mut Store,
+        tip: &Oid,
+        layers: &[Layer],
+        round: &mut Round,
+    ) -> Result<(), QueueError> {
+        if layers.is_empty() {
+            return Ok(());
+        }
+        let entries = self.as_landed(tip, layers)?;
+        let to = entries.last().map_or(tip, |(_, commit)| commit).clone();
+        for (entry, _) in &entries {
+            self.advance(store, entry, EntryState::Green, None)?;
+        }
+        crash_point("queue:green");
+        let directory = self.begin(store, tip, &to, &entries)?;
+        crash_point("queue:begun");
+        let reason = reason(&entries);
+        let step = self.step(tip, &to, &reason, &directory);
+        match landing::land(self.repo, &step) {
+            Ok(Landed::Done { left }) => {
+                crash_point("queue:landed");
+                round.left_alone.extend(left);
+                store.finish_landing(self.branch)?;
+                let landed = |(entry, commit)| Settled { entry, outcome: Outcome::Landed(commit) };
+                round.settled.extend(entries.into_iter().map(landed));
+            }
+            Ok(Landed::Moved(_)) => {
+                store.undo_landing(self.branch)?;
+                round.was_overtaken = true;
+            }
+            Ok(Landed::Held(obstacles)) => {
+                store.undo_landing(self.branch)?;
+                self.hold(store, &entries, &obstacles, round)?;
+            }
+            Err(error) => {
+                // It may have moved all the same: the next round looks.
+                round.left_alone = self.repair(store)?;
+                return Err(error.into());
+            }
+        }
+        let _ = fs::remove_dir_all(&directory);
+        Ok(())
+    }
+
+    /// The commits as they land: those below the tip say which tree was proven. Trees stay the same, so the proof does.
+    fn as_landed(&self, tip: &Oid, layers: &[Layer]) -> Result<Vec<(Entry, Oid)>, QueueError> {
+        let [below @ .., last] = layers else { return Ok(Vec::new()) };
+        if below.is_empty() {
+            return Ok(vec![(last.entry.clone(), last.commit.clone())]);
+        }
+        let proven = self.repo.commit(&last.commit)?.tree;
+        let (mut top, mut base) = (tip.clone(), tip.clone());
+        let mut landed = Vec::new();
+        for layer in layers {
+            let commit = self.repo.commit(&layer.commit)?;
+            let message = if layer.commit == last.commit {
+                commit.message.clone()
+            } else {
+                with_trailer(&commit.message, &proven)
+            };
+            let head = layer.commit.clone();
+            let candidate = Candidate { base: base.clone(), head: head.clone(), message: Some(message) };
+            let Stacked::Commit(made) = landing::stack(self.repo, &top, &candidate)? else {
+                return Err(QueueError::NoBranch(self.branch.to_owned()));
+            };
+            (top, base) = (made.clone(), head);
+            landed.push((layer.entry.clone(), made));
+        }
+        Ok(landed)
+    }
+
+    /// Writes down what is about to happen. Gives a directory for what is prepared.
+    fn begin(
+        &self,
+        store: &mut Store,
+        from: &Oid,
+        to: &Oid,
+        entries: &[(Entry, Oid)],
+    ) -> Result<PathBuf, QueueError> {
+        let directory = self.directory();
+        let made = fs::remove_dir_all(&directory);
+        let made = match made {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => fs::create_dir_all(&directory),
+        };
+        made.map_err(|source| QueueError::Io { path: directory.clone(), source })?;
+        store.begin_landing(&NewLanding {
+            branch: self.branch.to_owned(),
+            from: from.clone(),
+            to: to.clone(),
+            directory: Some(directory.clone()),
+            entries: entries.iter().map(|(entry, commit)| (entry.id, commit.clone())).collect(),
+            owner: self.owner.clone(),
+        })?;
+        Ok(directory)
+    }
+
+    /// Entries that need no move of the branch.
+    pub(super) fn record_landing(
+        &self,
+        store: &mut Store,
+        from: &Oid,
+        to: &Oid,
+        entries: &[(Entry, Oid)],
+    ) -> Result<(), QueueError> {
+        self.begin(store, from, to, entries)?;
+        store.finish_landing(self.branch)?;
+        Ok(())
+    }
+
+    fn step<'s>(
+        &'s self,
+        from: &'s Oid,
+        to: &'s Oid,
+        reason: &'s str,
+        directory: &'s Path,
+    ) -> BranchMove<'s> {
+        static NOTHING: BTreeSet<RepoPath> = BTreeSet::new();
+        BranchMove { branch: self.branch, from, to, reason, directory, spared: &NOTHING }
+    }
+
+    /// Something in the checkout is in the way. Entries that it does not concern go on.
+    fn hold(
+        &self,
+        store: &mut Store,
+        entries: &[(Entry, Oid)],
+        obstacles: &[Obstacle],
+        round: &mut Round,
+    ) -> Result<(), QueueError> {
+        for (entry, _) in entries {
+            let changes = self.repo.changes_between(&entry.base, &entry.head)?;
+            let concerns = |obstacle: &&Obstacle| {
+                obstacle.path.as_ref().is_none_or(|path| changes.iter().any(|change| change.path == *path))
+            };
+            let whys: Vec<String> = obstacles.iter().filter(concerns).map(words).collect();
+            if whys.is_empty() {
+                round.was_overtaken = true;
+                continue;
+            }
+            let why = whys.join("; ");
+            let entry = self.advance(store, entry, EntryState::Held, Some(&why))?;
+            round.waiting.push((entry, why));
+        }
+        Ok(())
+    }
+
+    /// Finishes or undoes a landing whose process is gone. Gives the files that somebody has written since.
+    pub fn repair(&self, store: &mut Store) -> Result<Vec<RepoPath>, QueueError> {
+        let Some(row) = store.landing(self.branch)? else { return Ok(Vec::new()) };
+        if row.life == Life::Alive && row.owner != *self.owner {
+            return Ok(Vec::new());
+        }
+        let directory = row.directory.clone().unwrap_or_else(|| self.directory());
+        let step = self.step(&row.from, &row.to, "mala: repair", &directory);
+        let left = match landing::repair(self.repo, &step)? {
+            Repaired::Finished { left } => {
+                store.finish_landing(self.branch)?;
+                left
+            }
+            Repaired::Undone => {
+                store.undo_landing(self.branch)?;
+                Vec::new()
+            }
+        };
+        let _ = fs::remove_dir_all(&directory);
+        Ok(left)
+    }
+
+    /// Where landings of this branch prepare what they write. No agent can write there.
+    fn directory(&self) -> PathBuf {
+        let name = Key::from_stored(self.branch.as_bytes().to_vec()).short_id();
+        self.repo.scope().state_dir().join("landing").join(name)
+    }
+}
+
+fn words(obstacle: &Obstacle) -> String {
+    match &obstacle.path {
+        Some(path) => format!("`{path}` {}", obstacle.why),
+        None => obstacle.why.clone(),
+    }
+}
+
+fn reason(entries: &[(Entry, Oid)]) -> String {
+    let names: Vec<String> = entries
+        .iter()
+        .map(|(entry, _)| entry.issue.as_ref().map_or_else(|| entry.id.to_string(), ToString::to_string))
+        .collect();
+    format!("mala: landed {}", names.join(", "))
+}
+
+/// The message with the trailer, behind others that are there.
+fn with_trailer(message: &str, tree: &Oid) -> String {
+    let message = message.trim_end();
+    let is_trailer = |line: &str| line.split_once(": ").is_some_and(|(name, _)| !name.contains(' '));
+    let last = message.rsplit("\n\n").next().unwrap_or_default();
+    let has_trailers = message.contains("\n\n") && last.lines().all(is_trailer);
+    let gap = if has_trailers { "\n" } else { "\n\n" };
+    format!("{message}{gap}{TRAILER}: {tree}\n")
+}
