@@ -36,6 +36,38 @@ pub fn pin(repo: &Repo, issue: &IssueId, attempt: u32, commit: &Oid) -> Result<P
     Ok(Pinned { name, commit: commit.clone() })
 }
 
+/// Pins a commit that a person offers, for an issue or for none.
+pub fn pin_proposal(repo: &Repo, issue: Option<&IssueId>, commit: &Oid) -> Result<Pinned, SalvageError> {
+    let stem = match issue {
+        Some(issue) => format!("{CANDIDATES}/{}/land.", ref_part(issue.as_str())),
+        None => format!("{CANDIDATES}/land/"),
+    };
+    for number in 1_u32.. {
+        let name = format!("{stem}{number}");
+        match repo.resolve(&name)? {
+            Some(there) if there == *commit => return Ok(Pinned { name, commit: there }),
+            Some(_) => {}
+            None => {
+                refs::update(repo, &name, &["-m", "mala: offered", &name, commit.as_str(), ""])?;
+                return Ok(Pinned { name, commit: commit.clone() });
+            }
+        }
+    }
+    unreachable!("some number is free")
+}
+
+/// Numbers of the attempts at an issue that have offered something, in no order.
+pub(crate) fn attempts(repo: &Repo, issue: &IssueId) -> Result<Vec<u32>, SalvageError> {
+    attempts_below(repo, &format!("{CANDIDATES}/{}", ref_part(issue.as_str())))
+}
+
+/// Numbers of the attempts that have refs below `folder`.
+pub(crate) fn attempts_below(repo: &Repo, folder: &str) -> Result<Vec<u32>, SalvageError> {
+    let list = Git::at(repo.root()).line(&["for-each-ref", "--format=%(refname)", folder], b"")?;
+    let names = list.lines().filter_map(|name| name.strip_prefix(folder)?.strip_prefix('/'));
+    Ok(names.filter_map(|name| name.split('.').next()?.parse().ok()).collect())
+}
+
 /// All candidates of an attempt, oldest first.
 pub fn all(repo: &Repo, issue: &IssueId, attempt: u32) -> Result<Vec<Pinned>, SalvageError> {
     let first = first_ref(issue, attempt);
