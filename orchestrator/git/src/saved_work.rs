@@ -107,7 +107,8 @@ impl SavedWork {
         let mut all = Vec::new();
         for part in &self.parts {
             for changes in part.changes.chunks(FILES_PER_CALL) {
-                let call = repo.git("diff-tree").args(["-r", "--no-renames", "--no-ext-diff", "--no-textconv"]);
+                let call =
+                    repo.git("diff-tree").args(["-r", "--no-renames", "--no-ext-diff", "--no-textconv"]);
                 let call = call.args(how);
                 let call = match &part.base {
                     Some(base) => call.arg(base).arg(&part.saved.commit),
@@ -177,11 +178,7 @@ impl SavedWork {
 }
 
 /// The outer error is one of writing, the inner one of reading.
-fn write_entry(
-    repo: &Repo,
-    entry: &TreeEntry,
-    place: &Path,
-) -> std::io::Result<Result<(), SalvageError>> {
+fn write_entry(repo: &Repo, entry: &TreeEntry, place: &Path) -> std::io::Result<Result<(), SalvageError>> {
     if let Some(folder) = place.parent() {
         fs::create_dir_all(folder)?;
     }

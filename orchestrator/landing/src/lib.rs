@@ -17,4 +17,6 @@ mod validation;
 
 pub use slot_test::{SlotTest, TestRequest, Work};
 pub use slots::{Lease, Placed, Pool, Slots, SlotsError, orphaned_slots, remove_slots, slots_directory};
-pub use validation::{CommandResult, Requirements, Validate, Validation, ValidationError, earlier_pass};
+pub use validation::{
+    CommandResult, Requirements, Validate, Validation, ValidationError, earlier_pass, last_verdict,
+};

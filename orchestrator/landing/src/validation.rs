@@ -200,10 +200,18 @@ impl Validation {
 
     fn proves(&self, tree: &Oid, requirements: &Requirements) -> bool {
         let ran = self.results.iter().map(|result| &result.command);
-        self.tree == *tree
-            && self.directory == requirements.directory
-            && self.has_passed()
-            && ran.eq(&requirements.commands)
+        self.is_of(tree, requirements) && self.has_passed() && ran.eq(&requirements.commands)
+    }
+
+    fn is_of(&self, tree: &Oid, requirements: &Requirements) -> bool {
+        self.tree == *tree && self.directory == requirements.directory
+    }
+
+    /// True if one of the commands that are required now has failed.
+    fn disproves(&self, tree: &Oid, requirements: &Requirements) -> bool {
+        let is_required =
+            self.failure().is_some_and(|failure| requirements.commands.contains(&failure.command));
+        self.is_of(tree, requirements) && is_required
     }
 
     /// One line for each command.
@@ -318,6 +326,26 @@ pub fn earlier_pass(
         let record = record?;
         if record.proves(tree, requirements) {
             return Ok(Some(Validation { remembered: true, ..record }));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a tree passes, as far as that was ever found out. One that has passed once does, as for [`earlier_pass`].
+pub fn last_verdict(
+    repo: &Repo,
+    requirements: &Requirements,
+    tree: &Oid,
+) -> Result<Option<bool>, ValidationError> {
+    if requirements.is_empty() || !log_of(repo).exists() {
+        return Ok(None);
+    }
+    if earlier_pass(repo, requirements, tree)?.is_some() {
+        return Ok(Some(true));
+    }
+    for record in ChainReader::open(&log_of(repo))?.records::<Validation>(Order::NewestFirst) {
+        if record?.disproves(tree, requirements) {
+            return Ok(Some(false));
         }
     }
     Ok(None)

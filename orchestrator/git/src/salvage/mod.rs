@@ -70,13 +70,8 @@ impl SavedRef {
 
     /// What to type, at the top of the checkout, to get the work back.
     pub fn apply_command(&self) -> String {
-        apply_command(&self.name)
+        format!("git diff-tree -p --binary --root {} | git apply --whitespace=nowarn", self.name)
     }
-}
-
-/// What to type, at the top of the checkout, to get the work back that a ref holds.
-pub fn apply_command(name: &str) -> String {
-    format!("git diff-tree -p --binary --root {name} | git apply --whitespace=nowarn")
 }
 
 impl fmt::Display for SavedRef {
