@@ -67,6 +67,7 @@ pub(crate) fn cmd_run(args: &RunArgs, context: &Context) -> Result<Code, CliErro
         watch: args.watch,
         resume: args.resume,
         allow_dirty: args.allow_dirty,
+        queue_only: false,
         timeout: args.timeout.as_deref().map(|timeout| duration("--timeout", timeout)).transpose()?,
     };
     if args.dry_run {

@@ -27,7 +27,7 @@ use mala_store::process::{self, ProcessTable};
 
 use crate::context::Context;
 use crate::error::CliError;
-use report::{Json, Live, Logged, Plain};
+use report::{Json, Live, Logged, Plain, QueueOnly};
 
 /// How often a tracker is asked for new issues.
 const POLL: Duration = Duration::from_secs(2);
@@ -44,17 +44,41 @@ pub(crate) struct Wish {
     pub(crate) watch: bool,
     pub(crate) resume: bool,
     pub(crate) allow_dirty: bool,
+    /// Only work the landing queue off.
+    pub(crate) queue_only: bool,
     pub(crate) timeout: Option<Duration>,
 }
 
 /// Works issues off.
 pub(crate) fn run(context: &Context, wish: &Wish) -> Result<Summary, CliError> {
     let scope = context.scope()?;
+    let reporter = reporter(context, &scope);
+    run_in(context, &scope, wish, reporter)
+}
+
+/// Works the landing queue off, for the branch that is checked out in `scope`. Starts no agent.
+pub(crate) fn work_queue(
+    context: &Context,
+    scope: &Scope,
+    timeout: Option<Duration>,
+) -> Result<Summary, CliError> {
+    let wish = Wish { queue_only: true, timeout, ..Wish::default() };
+    let next = Box::new(QueueOnly(context.ui.clone()));
+    let reporter = Box::new(Logged::new(&scope.state_dir().join("logs"), &context.ui, next));
+    run_in(context, scope, &wish, reporter)
+}
+
+fn run_in(
+    context: &Context,
+    scope: &Scope,
+    wish: &Wish,
+    reporter: Box<dyn Reporter>,
+) -> Result<Summary, CliError> {
     let trace = Trace::default();
-    let reporter = trace.of(reporter(context, &scope));
-    let engine = engine(context, &scope, wish, trace)?;
-    let settings = context.load_settings(Some(&scope), Vec::new())?.settings;
-    let tasks = vec![Task::escalate(&scope), Task::sweep(&scope, &settings)];
+    let reporter = trace.of(reporter);
+    let engine = engine(context, scope, wish, trace)?;
+    let settings = context.load_settings(Some(scope), Vec::new())?.settings;
+    let tasks = vec![Task::escalate(scope), Task::sweep(scope, &settings)];
     let ui = context.ui.clone();
     let warn: Warn = Arc::new(move |text| ui.warning(text));
     let _beside = Background::start(tasks, &warn);
@@ -113,7 +137,7 @@ fn options(
         answer_wait: run.answer_wait,
         resume: wish.resume,
         allow_dirty: wish.allow_dirty,
-        queue_only: false,
+        queue_only: wish.queue_only,
         mitigate: run.mitigate,
         gate_attempts: number(run.gate_attempts),
         budget: Some(run.budget).filter(|budget| *budget > 0.0),

@@ -71,6 +71,8 @@ pub(crate) struct ClaimedIssue {
 /// What an attempt left that was cut off, for the next one to go on with.
 #[derive(Debug, Clone)]
 pub(crate) struct Continuation {
+    /// Which attempt it was.
+    pub(crate) number: u32,
     profile: Option<String>,
     session: Option<String>,
     pub(crate) saved: Option<SavedRef>,
@@ -213,7 +215,13 @@ impl BlockingOps {
             Some(name) => self.repo.resolve(&name)?.map(|commit| SavedRef { name, commit }),
             None => None,
         };
-        Ok(Some(Continuation { profile: left.profile, session: left.session, saved, is_in_place: false }))
+        Ok(Some(Continuation {
+            number: left.number,
+            profile: left.profile,
+            session: left.session,
+            saved,
+            is_in_place: false,
+        }))
     }
 
     pub(crate) fn wants<'a>(&self, files: impl IntoIterator<Item = &'a RepoPath>) -> Vec<Want> {
@@ -323,6 +331,7 @@ mod tests {
         let opus = Profile { name: "claude-opus".to_owned(), ..claude.clone() };
         for (began, other) in [(&claude, &opus), (&opus, &claude)] {
             let left = Continuation {
+                number: 1,
                 profile: Some(began.name.clone()),
                 session: Some("s-1".to_owned()),
                 saved: None,

@@ -65,8 +65,10 @@ impl Engine {
     pub fn run(self, mut reporter: Box<dyn Reporter>) -> Result<Summary> {
         let Self { ops } = self;
         let options = ops.options.clone();
-        check_profiles(&options)?;
-        check_issues(&ops, &options)?;
+        if !options.queue_only {
+            check_profiles(&options)?;
+            check_issues(&ops, &options)?;
+        }
         // Half a landing looks like somebody's changes.
         let left_alone = ops.queue.repair().map_err(step("make good what a killed landing left"))?;
         let left = ops.abandoned().map_err(step("look for what an earlier run left"))?;
@@ -74,8 +76,7 @@ impl Engine {
         if left.is_empty() {
             check_checkout(&ops)?;
         }
-        let base = ops.validator.look_at_base()?;
-        ops.sessions.self_test().map_err(|why| EngineError::SelfTest(Box::new(why)))?;
+        let base = if options.queue_only { Vec::new() } else { prepare_for_agents(&ops)? };
         let run = ops.begin_run(&describe(&options)).map_err(|error| match error {
             busy @ EngineError::Busy { .. } => busy,
             error => step("begin a run")(error),
@@ -93,10 +94,11 @@ impl Engine {
         let left_alone = left_alone.iter().map(|path| {
             format!("`{path}` was written by somebody while a landing was cut off, and was left alone: compare it with `git diff`")
         });
-        for text in caution::cautions(&ops).into_iter().chain(base).chain(left_alone) {
+        let cautions = if options.queue_only { Vec::new() } else { caution::cautions(&ops) };
+        for text in cautions.into_iter().chain(base).chain(left_alone) {
             reporter.report(now, &Event::Warning { text });
         }
-        let is_for_all = options.issues.is_empty();
+        let is_for_all = options.issues.is_empty() && !options.queue_only;
         let runtime = runtime().map_err(EngineError::Runtime)?;
         let dispatcher = Dispatcher::new(ops.clone(), run.clone(), reporter);
         let running = async { dispatcher.run(interrupts().map_err(EngineError::Runtime)?).await };
@@ -118,6 +120,14 @@ impl Engine {
     }
 }
 
+/// What only agents need: that the base is known, and that what protects them from each other does. Gives what is to be said
+/// of the base. The landing queue looks at the base itself, when something on it is red.
+fn prepare_for_agents(ops: &BlockingOps) -> Result<Vec<String>> {
+    let base = ops.validator.look_at_base()?;
+    ops.sessions.self_test().map_err(|why| EngineError::SelfTest(Box::new(why)))?;
+    Ok(base)
+}
+
 /// Blocking work needs one thread at least, or tokio panics. So one is tried, and the first that does such work stays: more are
 /// waited for.
 fn runtime() -> io::Result<Runtime> {
@@ -136,6 +146,7 @@ fn describe(options: &Options) -> serde_json::Value {
         "timeout_ms": options.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
         "profile": options.profiles.forced,
         "allow_dirty": options.allow_dirty,
+        "queue_only": options.queue_only,
     })
 }
 

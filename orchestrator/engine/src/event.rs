@@ -81,6 +81,18 @@ pub enum Event {
         entry: EntryId,
         why: String,
     },
+    /// Work of an earlier run, or of a person, is on the branch.
+    Landed {
+        issue: Option<IssueId>,
+        entry: EntryId,
+        commit: String,
+    },
+    /// Work of an earlier run, or of a person, is not going to land as it is.
+    EntryRejected {
+        issue: Option<IssueId>,
+        entry: EntryId,
+        why: String,
+    },
     /// The agent has ended its turn with a question. A note on the issue is the answer; without one the agent has to
     /// decide itself.
     NeedsInput {
@@ -125,6 +137,7 @@ pub enum Event {
     HandedOver {
         issue: IssueId,
         agent: AgentId,
+        attempt: u32,
         reason: String,
         saved_ref: Option<String>,
         /// What was saved there and taken out of the checkout.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use mala_core::Attempt;
+use mala_core::shell::word;
 use mala_git::RepoPath;
 use mala_git::salvage::{LeftOut, SavedRef};
 
@@ -53,10 +54,10 @@ pub(crate) enum Trouble {
 }
 
 /// What is said of the files that an agent has left although it is done, if there are any.
-pub(crate) fn left_over(left: &Leftovers) -> Option<String> {
+pub(crate) fn left_over(attempt: &Attempt, left: &Leftovers) -> Option<String> {
     let mut note = String::new();
     // Writing to a string cannot fail.
-    let _ = write_left(&mut note, left);
+    let _ = write_left(&mut note, attempt, left);
     (!note.is_empty()).then(|| format!(" It left uncommitted files.\n{note}"))
 }
 
@@ -79,7 +80,7 @@ fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
     if !handoff.commits.is_empty() {
         writeln!(note, "\nCommitted, but not accepted: {}", handoff.commits.join(", "))?;
     }
-    write_left(note, handoff.left)?;
+    write_left(note, handoff.attempt, handoff.left)?;
     if let Some(message) = handoff.last_message.map(str::trim).filter(|message| !message.is_empty()) {
         writeln!(note, "\nLast message of the agent:")?;
         write_last_lines(note, message, "> ")?;
@@ -90,18 +91,20 @@ fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_left(note: &mut String, left: &Leftovers) -> std::fmt::Result {
+fn write_left(note: &mut String, attempt: &Attempt, left: &Leftovers) -> std::fmt::Result {
     if !left.files.is_empty() {
         write_files(note, &left.files)?;
     }
     let gone = if left.trouble.is_none() { " and taken out of the checkout" } else { "" };
     for saved in &left.saved {
         writeln!(note, "\nThe uncommitted work was saved to {saved}{gone}.")?;
-        writeln!(note, "To get it back, at the top of the checkout: {}", saved.apply_command())?;
     }
     if let Some(offer) = &left.offer {
         writeln!(note, "\nWhat was offered last is kept in {offer}; the branch never had it.")?;
-        writeln!(note, "To get it back, at the top of the checkout: {}", offer.apply_command())?;
+    }
+    if !left.saved.is_empty() || left.offer.is_some() {
+        let work = word(&format!("{}/{}", attempt.issue, attempt.number));
+        writeln!(note, "To look at it: mala diff {work}\nTo get it back: mala restore {work}")?;
     }
     for staged in &left.staged {
         writeln!(
@@ -246,7 +249,8 @@ mod tests {
         Files changed and not committed: src/a.rs, "\377"
 
         The uncommitted work was saved to refs/mala/bd-12/2 (ababababab) and taken out of the checkout.
-        To get it back, at the top of the checkout: git diff-tree -p --binary --root refs/mala/bd-12/2 | git apply --whitespace=nowarn
+        To look at it: mala diff bd-12/2
+        To get it back: mala restore bd-12/2
 
         Last message of the agent:
         > I give up

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use mala_agents::start::prompt::{Template, Which, section};
 use mala_core::file::{SETTINGS, read_small_text};
+use mala_core::shell::word;
 use mala_core::{Attempt, Issue, Note, Scope};
 
 use crate::blocking::Continuation;
@@ -90,11 +91,11 @@ pub(crate) fn take_up(options: &Options, issue: &Issue, left: &Continuation) -> 
             let _ = write!(text, "\nWhat was not committed is back in its place (it was saved to {saved}).");
         }
         Some(saved) => {
+            let work = word(&format!("{}/{}", issue.id, left.number));
             let _ = write!(
                 text,
                 "\nBut what was not committed could not be put back, because its files have changed since. It is saved \
-                 to {saved}; to get it, at the top of the checkout: {}",
-                saved.apply_command()
+                 to {saved}; to look at it: mala diff {work}; to get its files: mala restore {work} --to DIRECTORY"
             );
         }
         None => {}

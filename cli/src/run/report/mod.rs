@@ -108,6 +108,22 @@ impl Reporter for Plain {
     }
 }
 
+/// What happens to the landing queue, for whoever sums it up: nothing of the run around it, and only remarks for programs.
+#[derive(Debug)]
+pub(crate) struct QueueOnly(pub(crate) Ui);
+
+impl Reporter for QueueOnly {
+    fn report(&mut self, _at: Timestamp, event: &Event) {
+        let mut out = match event {
+            Event::RunStarted { .. } | Event::RunEnded { .. } => return,
+            Event::Warning { .. } => self.0.err(),
+            _ if self.0.json => return,
+            _ => self.0.out(),
+        };
+        words::lines(event).iter().for_each(|line| put(&mut *out, line));
+    }
+}
+
 /// Looks into the store each time it is asked.
 pub(crate) fn pulse(scope: &Scope) -> Pulse {
     let mut store = Store::open(scope).ok();

@@ -62,10 +62,10 @@ fn write_way_back(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         let is_later = |it: &&AttemptSummary| it.issue == *issue && it.attempt > attempt;
         summary.attempts.iter().filter(is_later).any(|it| it.result == AttemptResult::Done)
     };
-    let earlier = summary.recovered.iter().map(|it| (&it.issue, it.attempt, &it.saved_ref, &it.files));
-    let now = summary.attempts.iter().map(|it| (&it.issue, it.attempt, &it.saved_ref, &it.files));
-    for (issue, attempt, saved_ref, files) in earlier.chain(now) {
-        if let Some(line) = way_back(saved_ref.as_deref(), files).filter(|_| !is_done_later(issue, attempt)) {
+    let earlier = summary.recovered.iter().map(|it| (&it.issue, it.attempt, &it.files));
+    let now = summary.attempts.iter().map(|it| (&it.issue, it.attempt, &it.files));
+    for (issue, attempt, files) in earlier.chain(now) {
+        if let Some(line) = way_back(issue, attempt, files).filter(|_| !is_done_later(issue, attempt)) {
             writeln!(out, "  {issue}  {}", line.trim_start())?;
         }
     }

@@ -1,9 +1,8 @@
 //! Events in words.
 
-use mala_core::Timestamp;
 use mala_core::shell::word;
+use mala_core::{EntryId, IssueId, Timestamp};
 use mala_engine::{Event, Held, Recovered};
-use mala_git::salvage::apply_command;
 
 use crate::ui::{BOLD, DIM, GREEN, RED, YELLOW, plain, span};
 
@@ -17,9 +16,9 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             let agents = if *max_agents == 1 { "agent" } else { "agents" };
             vec![format!("{BOLD}run {run}{BOLD:#}, up to {max_agents} {agents}")]
         }
-        Event::Recovered(Recovered { issue, agent, outcome, saved_ref, files, .. }) => {
+        Event::Recovered(Recovered { issue, agent, attempt, outcome, files, .. }) => {
             let first = format!("left by a run that was killed (`{agent}`): {}", plain(outcome));
-            std::iter::once(line(issue, &first)).chain(way_back(saved_ref.as_deref(), files)).collect()
+            std::iter::once(line(issue, &first)).chain(way_back(issue, *attempt, files)).collect()
         }
         Event::Claimed { issue, title, profile, attempt, .. } => {
             vec![line(issue, &format!("{BOLD}{}{BOLD:#} (attempt {attempt}, {profile})", plain(title)))]
@@ -67,8 +66,19 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             vec![line(issue, &format!("offered {} (entry {entry} of the landing queue)", short(commit)))]
         }
         Event::Held { issue, entry, why } => {
-            let whose = issue.as_ref().map_or_else(|| format!("entry {entry}"), ToString::to_string);
-            vec![format!("{whose}  {YELLOW}not landed yet{YELLOW:#}: {}", plain(why))]
+            vec![format!(
+                "{}  {YELLOW}not landed yet{YELLOW:#}: {}",
+                whose(issue.as_ref(), *entry),
+                plain(why)
+            )]
+        }
+        Event::Landed { issue, entry, commit } => {
+            vec![format!("{}  {GREEN}landed{GREEN:#}: {}", whose(issue.as_ref(), *entry), short(commit))]
+        }
+        Event::EntryRejected { issue, entry, why } => {
+            let whose = whose(issue.as_ref(), *entry);
+            let more = format!("see it: mala queue show {entry}; try it once more: mala queue retry {entry}");
+            vec![format!("{whose}  {RED}rejected{RED:#}: {}", plain(why)), format!("    {more}")]
         }
         Event::Done { issue, commits, outcome, .. } => {
             let what = match outcome {
@@ -77,12 +87,12 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             };
             vec![line(issue, &format!("{GREEN}done{GREEN:#}: {what}"))]
         }
-        Event::HandedOver { issue, reason, saved_ref, files, is_blocked, .. } => {
+        Event::HandedOver { issue, attempt, reason, saved_ref, files, is_blocked, .. } => {
             let what = if *is_blocked { "blocked" } else { "handed over" };
             let saved =
                 saved_ref.as_ref().map(|saved| format!("; work saved to {saved}")).unwrap_or_default();
             let first = format!("{RED}{what}{RED:#}: {}{saved}", plain(reason));
-            std::iter::once(line(issue, &first)).chain(way_back(saved_ref.as_deref(), files)).collect()
+            std::iter::once(line(issue, &first)).chain(way_back(issue, *attempt, files)).collect()
         }
         Event::Waiting { for_what } => vec![format!("{DIM}waiting for {for_what}{DIM:#}")],
         Event::Warning { text } => vec![format!("{YELLOW}warning{YELLOW:#}: {}", plain(text))],
@@ -102,17 +112,25 @@ pub(super) fn files(held: &[Held]) -> String {
 }
 
 /// Which files were taken out of the checkout, and how they come back.
-pub(super) fn way_back(saved_ref: Option<&str>, files: &[String]) -> Option<String> {
-    let command = apply_command(saved_ref.filter(|_| !files.is_empty())?);
+pub(super) fn way_back(issue: &IssueId, attempt: u32, files: &[String]) -> Option<String> {
+    if files.is_empty() {
+        return None;
+    }
+    let work = word(&format!("{issue}/{attempt}"));
     let named: Vec<String> = files.iter().take(NAMED_FILES).map(plain).collect();
     let more = files.len() - named.len();
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     let them = if files.len() == 1 { "it" } else { "them" };
     let named = named.join(", ");
-    Some(format!("    {named}{rest}: taken out of the checkout, to get {them} back, at its top: {command}"))
+    Some(format!("    {named}{rest}: taken out of the checkout; to get {them} back: mala restore {work}"))
 }
 
-fn line(issue: &mala_core::IssueId, text: &str) -> String {
+/// Whom an entry of the landing queue belongs to.
+fn whose(issue: Option<&IssueId>, entry: EntryId) -> String {
+    issue.map_or_else(|| format!("entry {entry}"), ToString::to_string)
+}
+
+fn line(issue: &IssueId, text: &str) -> String {
     format!("{issue}  {text}")
 }
 

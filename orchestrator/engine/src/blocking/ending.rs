@@ -103,7 +103,7 @@ impl BlockingOps {
             (Some(outcome), _) => outcome.clone(),
             (None, commits) => format!("committed as {}", commits.join(", ")),
         };
-        let note = note::left_over(&left).map(|left| {
+        let note = note::left_over(attempt, &left).map(|left| {
             format!("Attempt {} by `{}` is done ({reason}).{left}", attempt.number, attempt.agent)
         });
         let ending = End::Done { commit: Some(reason) };

@@ -23,6 +23,9 @@ use crate::source::mala as person;
 /// Nobody names a file of git's own, so whoever had it had everything.
 const GITS_OWN: &[u8] = b".git/MERGE_HEAD";
 
+/// So many runs back the last one is looked for that was more than working the landing queue off.
+const LATEST_RUNS: u32 = 50;
+
 /// What was tried at an issue so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tries {
@@ -47,12 +50,14 @@ pub fn unfinished_run(store: &mut Store) -> Result<Option<Value>> {
     }
     let mut last = |kind: EventKind| {
         let kind = Some(kind.as_str().to_owned());
-        store.events(&EventFilter { kind, limit: Some(1), ..EventFilter::default() })
+        store.events(&EventFilter { kind, limit: Some(LATEST_RUNS), ..EventFilter::default() })
     };
-    let (started, ended) = (last(EventKind::RunStarted)?.pop(), last(EventKind::RunEnded)?.pop());
+    let (started, ended) = (last(EventKind::RunStarted)?, last(EventKind::RunEnded)?);
+    // Whoever only works the queue off goes on with no run, and ends none.
+    let mut started = started.into_iter().filter(|started| started.detail["options"]["queue_only"] != true);
     let is_end = |ended: &Event, run: &Option<String>| ended.run == *run && ended.detail["stopped"].is_null();
-    let has_ended = |run: &Option<String>| ended.as_ref().is_some_and(|ended| is_end(ended, run));
-    Ok(started.filter(|started| !has_ended(&started.run)).map(|started| started.detail["options"].clone()))
+    let has_ended = |run: &Option<String>| ended.iter().any(|ended| is_end(ended, run));
+    Ok(started.next_back().filter(|it| !has_ended(&it.run)).map(|it| it.detail["options"].clone()))
 }
 
 impl BlockingOps {

@@ -142,6 +142,7 @@ fn event_of(summary: &AttemptSummary) -> Event {
         Some(reason) => Event::HandedOver {
             issue: issue.clone(),
             agent: agent.clone(),
+            attempt: summary.attempt,
             reason: reason.clone(),
             saved_ref: summary.saved_ref.clone(),
             files: summary.files.clone(),

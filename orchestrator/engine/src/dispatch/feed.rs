@@ -46,7 +46,7 @@ impl Feed {
 impl Dispatcher {
     /// Asks the tracker what is ready, now or as soon as it has answered the question before.
     pub(super) fn ask_for_issues(&mut self) {
-        if self.stopping != Stopping::No {
+        if self.stopping != Stopping::No || self.ops.options.queue_only {
             return;
         }
         if self.feed.is_asking {

@@ -26,6 +26,8 @@ use crate::validator::{FailedCheck, Judgement};
 const MAX_OFFER_TRIES: u32 = 3;
 /// How often the queue is looked at while something in it waits for people or other agents.
 const HELD_POLL: Duration = Duration::from_secs(2);
+/// How often it is looked at otherwise: people offer, too, and nobody tells this process.
+const ARRIVAL_POLL: Duration = Duration::from_secs(10);
 /// Rounds that fail themselves, one after the other, before the queue is left to a person.
 const MAX_FAILED_ROUNDS: u32 = 3;
 /// How much of a failing command's output an agent is shown.
@@ -117,10 +119,11 @@ impl Dispatcher {
         self.background(move || queue.round(hangup.as_fd()), WorkerEvent::Round);
     }
 
-    /// What is held may be free by now.
+    /// What is held may be free by now, and somebody may have offered something.
     pub(super) fn look_at_queue(&mut self) {
-        let is_due = self.queue.idle_since.is_some_and(|since| since.elapsed() >= HELD_POLL);
-        if is_due && self.jobs.values().any(|job| matches!(job.phase, Phase::Offered { .. })) {
+        let is_awaited = self.jobs.values().any(|job| matches!(job.phase, Phase::Offered { .. }));
+        let pause = if is_awaited { HELD_POLL } else { ARRIVAL_POLL };
+        if self.queue.idle_since.is_some_and(|since| since.elapsed() >= pause) {
             self.work_queue();
         }
     }
@@ -230,15 +233,20 @@ impl Dispatcher {
         }
     }
 
-    /// Ends an attempt of an earlier run, whose work was in the queue.
+    /// Tells what became of an entry that no job waits for, and ends its attempt, which an earlier run has begun.
     fn settle(&mut self, entry: &Entry, outcome: &Outcome) {
-        let (Some(attempt), Some(issue)) = (entry.attempt, entry.issue.clone()) else { return };
         let fate = match outcome {
             Outcome::Landed(commit) => Fate::Landed(commit.to_string()),
             Outcome::Conflict(files) => Fate::Rejected(text(&conflict(files))),
             Outcome::Red(rejection) => Fate::Rejected(text(&red(rejection))),
             Outcome::Failed(why) => Fate::Rejected(why.clone()),
         };
+        let (issue, id) = (entry.issue.clone(), entry.id);
+        self.tell(&match &fate {
+            Fate::Landed(commit) => Event::Landed { issue, entry: id, commit: commit.clone() },
+            Fate::Rejected(why) => Event::EntryRejected { issue, entry: id, why: why.clone() },
+        });
+        let (Some(attempt), Some(issue)) = (entry.attempt, entry.issue.clone()) else { return };
         self.queue.settling += 1;
         let ops = self.ops.clone();
         let work = move || ops.settle_attempt(AttemptId(attempt.0), &fate);
