@@ -350,7 +350,8 @@ impl From<StoreError> for CliError {
 fn store_hint(error: &StoreError) -> Option<String> {
     Some(match error {
         // These say what to do themselves, or it is said of every full disk.
-        StoreError::Journal(_) | StoreError::Landing(_) | StoreError::Full { .. } => return None,
+        StoreError::Journal(_) | StoreError::Full { .. } => return None,
+        StoreError::Landing(error) => return landing_hint(error),
         StoreError::Message(error) => return message_hint(error),
         StoreError::Issue(error) => return issue_hint(error),
         StoreError::Ask(error) => return ask_hint(error),
@@ -401,6 +402,17 @@ fn issue_hint(error: &IssueError) -> Option<String> {
             )
         }
         _ => return None,
+    })
+}
+
+fn landing_hint(error: &LandingError) -> Option<String> {
+    Some(match error {
+        LandingError::UnknownEntry { .. } => "see which there are: mala queue list --all".to_owned(),
+        LandingError::NotInState { id, .. }
+        | LandingError::NoSuchStep { id, .. }
+        | LandingError::EntryLanding { id, .. } => format!("see where it stands: mala queue show {id}"),
+        LandingError::Replaced { by, .. } => format!("see that one: mala queue show {by}"),
+        LandingError::OtherBranch { .. } | LandingError::LandingUnderWay { .. } => return None,
     })
 }
 

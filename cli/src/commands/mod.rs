@@ -4,18 +4,22 @@ mod clean;
 mod commit;
 mod completions;
 mod demo;
+mod diff;
 mod doctor;
 mod exec;
 pub(crate) mod gate;
 pub(crate) mod hook;
 mod init;
 mod issue;
+mod land;
 pub(crate) mod lock;
 mod logs;
 mod man;
 mod mcp;
 mod msg;
 mod offer;
+mod queue;
+mod restore;
 mod run;
 pub(crate) mod status;
 pub(crate) mod test;
@@ -45,6 +49,10 @@ pub(crate) enum Command {
     Exec(Later<exec::ExecArgs>),
     Test(Later<test::TestArgs>),
     Commit(Later<commit::CommitArgs>),
+    Land(Later<land::LandArgs>),
+    Queue(Later<queue::QueueArgs>),
+    Diff(Later<diff::DiffArgs>),
+    Restore(Later<restore::RestoreArgs>),
     #[command(hide = true)]
     Offer(Later<offer::OfferArgs>),
     #[command(subcommand)]
@@ -74,6 +82,10 @@ pub(crate) fn run(command: Command, context: &Context) -> Result<Code, CliError>
         Command::Hook(Later(args)) => hook::cmd_hook(&args, context),
         Command::Mcp(Later(args)) => mcp::cmd_mcp(&args, context),
         Command::Commit(Later(args)) => commit::cmd_commit(&args, context),
+        Command::Land(Later(args)) => land::cmd_land(&args, context),
+        Command::Queue(Later(args)) => queue::run(&args, context),
+        Command::Diff(Later(args)) => diff::cmd_diff(&args, context),
+        Command::Restore(Later(args)) => restore::cmd_restore(&args, context),
         Command::Offer(Later(args)) => offer::cmd_offer(&args, context),
         Command::Whoami(Later(args)) => whoami::cmd_whoami(&args, context),
         Command::Demo(Later(args)) => demo::cmd_demo(&args, context),
@@ -95,11 +107,15 @@ impl Command {
             | Self::Whoami(_)
             | Self::Hook(_)
             | Self::Offer(_)
+            | Self::Land(_)
+            | Self::Queue(_)
             | Self::Gate(_) => true,
             // Outside, a test runs right here.
             Self::Test(Later(args)) => args.is_for_supervisor(),
             // So does a commit, with the repository's hooks: they may be the agent's own. To take one back runs none.
             Self::Commit(Later(args)) => args.is_undo(),
+            // What they write is the agent's to write, and git has all they need to know.
+            Self::Diff(_) | Self::Restore(_) => false,
             Self::Init(_)
             | Self::Doctor(_)
             | Self::Exec(_)

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -6,14 +7,16 @@ use clap::Args;
 use mala_config::Settings;
 use mala_core::ports::Liveness as _;
 use mala_core::shell::word;
-use mala_core::{Ask, Attempt, AttemptState, IssueId, Life, Lock, Run, RunId, Scope, Timestamp};
+use mala_core::{Ask, Attempt, AttemptState, Entry, IssueId, Life, Lock, Run, RunId, Scope, Timestamp};
 use mala_engine::health;
+use mala_git::Repo;
 use mala_store::process::ProcessTable;
-use mala_store::{Agent, AskFilter, Extent, Health, Leftovers, Standing, Status, Store};
+use mala_store::{Agent, AskFilter, EntryFilter, Extent, Health, Leftovers, Standing, Status, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::commands::lock::asks::write_ask_table;
+use crate::commands::queue::{Pause, counted};
 use crate::context::Context;
 use crate::error::{CliError, Code};
 use crate::json::{self, PathJson};
@@ -80,7 +83,53 @@ struct Picture<'a> {
     run: Option<(Run, Vec<Attempt>)>,
     /// A run that was killed and that nobody has gone on with, and the issues that were under way.
     killed: Option<(RunId, Vec<IssueId>)>,
+    queues: Vec<QueueJson>,
     now: Timestamp,
+}
+
+/// What waits to land on one branch.
+#[derive(Debug, Serialize)]
+struct QueueJson {
+    branch: String,
+    open: usize,
+    states: BTreeMap<&'static str, usize>,
+    paused: Option<Pause>,
+}
+
+impl QueueJson {
+    /// Those of branches that something waits for, and that of the branch that is checked out if it is paused.
+    fn all(scope: &Scope, store: &mut Store) -> Result<Vec<Self>, CliError> {
+        let mut branches: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+        for entry in store.entries(&EntryFilter { open: true, ..EntryFilter::default() })? {
+            branches.entry(entry.branch.clone()).or_default().push(entry);
+        }
+        if let Some(branch) = Repo::new(scope.clone()).without_hooks().branch()? {
+            branches.entry(branch).or_default();
+        }
+        let mut queues = Vec::new();
+        for (branch, entries) in branches {
+            let paused = Pause::of(store, &branch)?;
+            if !entries.is_empty() || paused.is_some() {
+                queues.push(Self { branch, open: entries.len(), states: counted(&entries), paused });
+            }
+        }
+        Ok(queues)
+    }
+
+    fn write(&self, out: &mut dyn Write, is_worked: bool) -> io::Result<()> {
+        let branch = plain(self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch));
+        let states: Vec<String> =
+            self.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        let states = if states.is_empty() { "nothing waits".to_owned() } else { states.join(", ") };
+        write!(out, "{BOLD}landing queue{BOLD:#} of `{branch}`: {states}")?;
+        match &self.paused {
+            Some(pause) => {
+                writeln!(out, "; {YELLOW}paused{YELLOW:#}: {} (mala queue resume)", plain(&pause.why))
+            }
+            None if is_worked => writeln!(out, " (mala queue)"),
+            None => writeln!(out, " (see it: mala queue; work it off: mala queue run)"),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -147,8 +196,8 @@ impl<'a> Picture<'a> {
             None => None,
         };
         let asks = store.asks(&AskFilter::default())?;
-        let root = scope.root();
-        Ok(Self { root, status, asks, leftovers, warnings, run, killed, now })
+        let (root, queues) = (scope.root(), QueueJson::all(scope, store)?);
+        Ok(Self { root, status, asks, leftovers, warnings, run, killed, queues, now })
     }
 
     /// The profile that a run gave the agent, else the client that its session said it is.
@@ -217,6 +266,7 @@ impl<'a> Picture<'a> {
             "waiters": waiters.collect::<Vec<_>>(),
             "asks": json::asks(&self.asks, self.now),
             "mutexes": mutexes.collect::<Vec<_>>(),
+            "queue": self.queues,
             "leftovers": self.leftovers_json(),
             "health": {
                 "lock_tries": health.lock_tries,
@@ -249,6 +299,7 @@ impl<'a> Picture<'a> {
         writeln!(out, "{BOLD}{}{BOLD:#}", plain(self.root.display()))?;
         self.write_run(out)?;
         self.write_killed(out)?;
+        self.queues.iter().try_for_each(|queue| queue.write(out, self.run.is_some()))?;
         self.write_agents(out)?;
         if self.status.locks.is_empty() {
             writeln!(out, "no locks: every file is free")?;
