@@ -50,16 +50,16 @@ impl Repo {
     }
 
     fn squash(&self, base: &Oid, revision: &Oid, tree: &Oid) -> Result<Oid, SalvageError> {
-        let format = "--format=%an%x00%ae%x00%ad%x00%s";
+        let format = "--format=%an%x00%ae%x00%ad%x00%cd%x00%s";
         let author = self
             .git("rev-list")
             .args(["--no-commit-header", "--max-count=1", "--date=raw", "--encoding=UTF-8", format])
             .arg(revision)
             .arg("--")
             .line()?;
-        let mut fields = author.splitn(4, '\0');
+        let mut fields = author.splitn(5, '\0');
         let mut field = || fields.next().unwrap_or_default().to_owned();
-        let (name, mail, date, subject) = (field(), field(), field(), field());
+        let (name, mail, date, committed, subject) = (field(), field(), field(), field(), field());
         let range = format!("^{base}");
         let subjects = self
             .git("rev-list")
@@ -71,6 +71,8 @@ impl Repo {
         let call = self.plain_git("commit-tree").arg(tree).arg("-p").arg(base);
         let call = call.env("GIT_AUTHOR_NAME", name).env("GIT_AUTHOR_EMAIL", mail);
         let call = call.env("GIT_AUTHOR_DATE", format!("@{date}"));
+        // Who offers the same twice offers one commit.
+        let call = call.env("GIT_COMMITTER_DATE", format!("@{committed}"));
         oid(call.input(format!("{subject}\n\n{subjects}\n")).line()?)
     }
 
@@ -166,6 +168,7 @@ mod tests {
         let proposal = world.repo().propose(&tip, &last).unwrap();
         let Proposal::Candidate { base, head, commits: 3 } = proposal else { panic!("{proposal:?}") };
         assert_eq!(base, merged);
+        assert_eq!(world.repo().propose(&tip, &last).unwrap(), Proposal::Candidate { base, head: head.clone(), commits: 3 });
         let made = world.repo().commit(&head).unwrap();
         assert_eq!((made.parents, made.tree), (vec![merged], world.repo().commit(&last).unwrap().tree));
         assert_eq!(made.message.trim_end(), "three\n\n* two\n* three");

@@ -79,8 +79,8 @@ fn a_failed_attempt_leaves_a_note_its_work_and_a_clean_checkout() {
         case $attempt in
         1) echo half > bd-1.txt; echo changed > base.txt; echo "I do not know how"; exit 3;;
         *) printf '%s' "$prompt" > "$OUT"
-           ref=$(printf '%s' "$prompt" | sed -n 's/.*git diff-tree -p --binary --root \(refs[^ ]*\) .*/\1/p')
-           git diff-tree -p --binary --root $ref | git apply --whitespace=nowarn && tested && commit finished;;
+           work=$(printf '%s' "$prompt" | sed -n 's/.*mala restore \([^ ]*\)$/\1/p')
+           "$MALA" restore "$work" && tested && commit finished;;
         esac"#;
     let batch = Batch::new(script);
     // What people set for what they read themselves.
