@@ -36,8 +36,10 @@ const OUTPUT_TAIL_BYTES: u64 = 4 << 10;
 /// What the dispatcher knows of the landing queue.
 #[derive(Debug, Default)]
 pub(super) struct QueueWork {
-    /// A round is under way; dropping the writer ends it.
-    under_way: Option<PipeWriter>,
+    /// A round is under way.
+    is_under_way: bool,
+    /// Dropping the writer ends the round that is under way.
+    hangup: Option<PipeWriter>,
     /// Something has happened since the round began.
     is_stale: bool,
     /// When the last round ended that came to nothing.
@@ -50,7 +52,7 @@ pub(super) struct QueueWork {
 
 impl QueueWork {
     pub(super) fn is_busy(&self) -> bool {
-        self.under_way.is_some() || self.settling > 0
+        self.is_under_way || self.settling > 0
     }
 }
 
@@ -108,12 +110,12 @@ impl Dispatcher {
         if self.stopping != Stopping::No || self.queue.failed >= MAX_FAILED_ROUNDS {
             return;
         }
-        if self.queue.under_way.is_some() {
+        if self.queue.is_under_way {
             self.queue.is_stale = true;
             return;
         }
         let Ok((hangup, writer)) = io::pipe() else { return };
-        self.queue.under_way = Some(writer);
+        (self.queue.is_under_way, self.queue.hangup) = (true, Some(writer));
         (self.queue.is_stale, self.queue.idle_since) = (false, None);
         let queue = self.ops.queue.clone();
         self.background(move || queue.round(hangup.as_fd()), WorkerEvent::Round);
@@ -129,7 +131,7 @@ impl Dispatcher {
     }
 
     pub(super) async fn on_round(&mut self, round: Result<Round>) {
-        self.queue.under_way = None;
+        (self.queue.is_under_way, self.queue.hangup) = (false, None);
         let round = match round {
             Ok(round) => round,
             Err(error) => return self.on_failed_round(&error),
@@ -271,9 +273,10 @@ impl Dispatcher {
         }
     }
 
-    /// Leaves everything in the queue for later.
+    /// Leaves everything in the queue for later. A round that is under way is told to end, and waited for: it may be moving the
+    /// branch, and what it validates would count as killed.
     pub(super) fn leave_queue(&mut self) {
-        self.queue.under_way = None;
+        self.queue.hangup = None;
         let offered = self.jobs.iter().filter(|(_, job)| matches!(job.phase, Phase::Offered { .. }));
         let offered: Vec<IssueId> = offered.map(|(id, _)| id.clone()).collect();
         for id in offered {
