@@ -114,13 +114,14 @@ impl Command {
             Self::Test(Later(args)) => args.is_for_supervisor(),
             // So does a commit, with the repository's hooks: they may be the agent's own. To take one back runs none.
             Self::Commit(Later(args)) => args.is_undo(),
-            // What they write is the agent's to write, and git has all they need to know.
-            Self::Diff(_) | Self::Restore(_) => false,
             Self::Init(_)
             | Self::Doctor(_)
             | Self::Exec(_)
             | Self::Mcp(_)
             | Self::Run(_)
+            // What these write is the agent's own to write, and git has all that they need to know.
+            | Self::Diff(_)
+            | Self::Restore(_)
             | Self::Demo(_)
             | Self::Completions(_)
             | Self::Man(_) => false,

@@ -103,7 +103,7 @@ fn write_left(note: &mut String, attempt: &Attempt, left: &Leftovers) -> std::fm
         writeln!(note, "\nWhat was offered last is kept in {offer}; the branch never had it.")?;
     }
     if !left.saved.is_empty() || left.offer.is_some() {
-        let work = word(&format!("{}/{}", attempt.issue, attempt.number));
+        let work = word(format!("{}/{}", attempt.issue, attempt.number));
         writeln!(note, "To look at it: mala diff {work}\nTo get it back: mala restore {work}")?;
     }
     for staged in &left.staged {

@@ -91,7 +91,7 @@ pub(crate) fn take_up(options: &Options, issue: &Issue, left: &Continuation) -> 
             let _ = write!(text, "\nWhat was not committed is back in its place (it was saved to {saved}).");
         }
         Some(saved) => {
-            let work = word(&format!("{}/{}", issue.id, left.number));
+            let work = word(format!("{}/{}", issue.id, left.number));
             let _ = write!(
                 text,
                 "\nBut what was not committed could not be put back, because its files have changed since. It is saved \

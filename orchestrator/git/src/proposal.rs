@@ -168,7 +168,10 @@ mod tests {
         let proposal = world.repo().propose(&tip, &last).unwrap();
         let Proposal::Candidate { base, head, commits: 3 } = proposal else { panic!("{proposal:?}") };
         assert_eq!(base, merged);
-        assert_eq!(world.repo().propose(&tip, &last).unwrap(), Proposal::Candidate { base, head: head.clone(), commits: 3 });
+        assert_eq!(
+            world.repo().propose(&tip, &last).unwrap(),
+            Proposal::Candidate { base, head: head.clone(), commits: 3 }
+        );
         let made = world.repo().commit(&head).unwrap();
         assert_eq!((made.parents, made.tree), (vec![merged], world.repo().commit(&last).unwrap().tree));
         assert_eq!(made.message.trim_end(), "three\n\n* two\n* three");

@@ -116,8 +116,13 @@ fn several_commits_are_offered_as_one_for_an_issue() {
     assert_eq!((&answer["entry"]["issue"], &answer["entry"]["priority"]), (&json!("bd-1"), &json!(1)));
     let show = |format: &str| world.git(&["show", "-s", format, "refs/mala/candidates/bd-1/land.1"]);
     assert_eq!(show("--format=%P"), world.git(&["rev-parse", "main"]));
-    assert_eq!((show("--format=%B").as_str(), show("--format=%an").as_str()), ("two\n\n* one\n* two", "Fay"));
+    assert_eq!(
+        (show("--format=%B").as_str(), show("--format=%an, %cn").as_str()),
+        ("two\n\n* one\n* two", "Test, Fay")
+    );
     assert_eq!(show("--format=%T"), world.git(&["rev-parse", "HEAD^{tree}"]));
+    let again = done(&world, "land --target main --issue bd-1 --json").json();
+    assert_eq!(again["entry"]["id"], 1, "squashed once more, it is the same commit: {again}");
     let more = done(&world, "land --target main --issue bd-1 --priority 0 HEAD^ --json").json();
     assert_eq!(
         (&more["candidate"], &more["entry"]["priority"]),

@@ -213,8 +213,7 @@ fn files_that_are_taken_out_of_the_checkout_are_named_with_the_way_back() {
     let batch = killed("echo half > half.txt; echo agent >> base.txt; touch $OUT; sleep 600", "");
     fs::write(batch.outside("agent.sh"), "exit 0").unwrap();
     let next = batch.text(&["--max-issues", "1"]);
-    let told =
-        "base.txt, half.txt: taken out of the checkout; to get them back: mala restore bd-1/1";
+    let told = "base.txt, half.txt: taken out of the checkout; to get them back: mala restore bd-1/1";
     assert_eq!(next.out.matches(told).count(), 2, "when it happens, and in the end: {next:?}");
     crate::cli::done(&batch.world, "restore bd-1/1");
     assert_eq!(batch.read("half.txt"), "half\n", "and it is the way");

@@ -49,7 +49,7 @@ pub(crate) fn cmd_show(args: &ShowArgs, context: &Context) -> Result<Code, CliEr
 /// What to type to see what it changes.
 fn diff_command(entry: &Entry, attempt: Option<u32>) -> String {
     match (&entry.issue, attempt) {
-        (Some(issue), Some(attempt)) => format!("mala diff {}", word(&format!("{issue}/{attempt}"))),
+        (Some(issue), Some(attempt)) => format!("mala diff {}", word(format!("{issue}/{attempt}"))),
         _ => format!("git diff {} {}", entry.base.short(), entry.pin),
     }
 }

@@ -116,7 +116,7 @@ pub(super) fn way_back(issue: &IssueId, attempt: u32, files: &[String]) -> Optio
     if files.is_empty() {
         return None;
     }
-    let work = word(&format!("{issue}/{attempt}"));
+    let work = word(format!("{issue}/{attempt}"));
     let named: Vec<String> = files.iter().take(NAMED_FILES).map(plain).collect();
     let more = files.len() - named.len();
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
