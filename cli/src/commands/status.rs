@@ -9,7 +9,6 @@ use mala_core::ports::Liveness as _;
 use mala_core::shell::word;
 use mala_core::{Ask, Attempt, AttemptState, Entry, IssueId, Life, Lock, Run, RunId, Scope, Timestamp};
 use mala_engine::health;
-use mala_git::Repo;
 use mala_store::process::ProcessTable;
 use mala_store::{Agent, AskFilter, EntryFilter, Extent, Health, Leftovers, Standing, Status, Store};
 use serde::Serialize;
@@ -97,23 +96,25 @@ struct QueueJson {
 }
 
 impl QueueJson {
-    /// Those of branches that something waits for, and that of the branch that is checked out if it is paused.
-    fn all(scope: &Scope, store: &mut Store) -> Result<Vec<Self>, CliError> {
+    /// Those of branches that something waits for, and those that are paused. Git is not asked: whoever may only read the store
+    /// sees this, too.
+    fn all(store: &mut Store) -> Result<Vec<Self>, CliError> {
         let mut branches: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
         for entry in store.entries(&EntryFilter { open: true, ..EntryFilter::default() })? {
             branches.entry(entry.branch.clone()).or_default().push(entry);
         }
-        if let Some(branch) = Repo::new(scope.clone()).without_hooks().branch()? {
-            branches.entry(branch).or_default();
+        let mut pauses = BTreeMap::new();
+        for (branch, why, since) in store.queue_pauses()? {
+            branches.entry(branch.clone()).or_default();
+            pauses.insert(branch, Pause { why, since });
         }
-        let mut queues = Vec::new();
-        for (branch, entries) in branches {
-            let paused = Pause::of(store, &branch)?;
-            if !entries.is_empty() || paused.is_some() {
-                queues.push(Self { branch, open: entries.len(), states: counted(&entries), paused });
-            }
-        }
-        Ok(queues)
+        let queue = |(branch, entries): (String, Vec<Entry>)| Self {
+            open: entries.len(),
+            states: counted(&entries),
+            paused: pauses.remove(&branch),
+            branch,
+        };
+        Ok(branches.into_iter().map(queue).collect())
     }
 
     fn write(&self, out: &mut dyn Write, is_worked: bool) -> io::Result<()> {
@@ -196,7 +197,7 @@ impl<'a> Picture<'a> {
             None => None,
         };
         let asks = store.asks(&AskFilter::default())?;
-        let (root, queues) = (scope.root(), QueueJson::all(scope, store)?);
+        let (root, queues) = (scope.root(), QueueJson::all(store)?);
         Ok(Self { root, status, asks, leftovers, warnings, run, killed, queues, now })
     }
 

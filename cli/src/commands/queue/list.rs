@@ -67,7 +67,7 @@ impl<'a> From<&'a Entry> for EntryJson<'a> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Pause {
     pub(crate) why: String,
-    since: Timestamp,
+    pub(crate) since: Timestamp,
 }
 
 impl Pause {

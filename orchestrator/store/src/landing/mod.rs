@@ -126,6 +126,11 @@ impl Store {
         })
     }
 
+    /// Branches whose queues stand still, with the reason and since when.
+    pub fn queue_pauses(&mut self) -> Result<Vec<(String, String, Timestamp)>> {
+        self.read(|view| view.queue_pauses())
+    }
+
     /// Why the queue of a branch stands still, and since when.
     pub fn queue_pause(&mut self, branch: &str) -> Result<Option<(String, Timestamp)>> {
         self.read(|view| view.queue_pause(branch))

@@ -113,6 +113,14 @@ impl View<'_> {
         Ok(entries.collect::<Result<_, _>>()?)
     }
 
+    pub(super) fn queue_pauses(&self) -> Result<Vec<(String, String, Timestamp)>, Fault> {
+        let mut statement =
+            self.sql.prepare_cached("SELECT branch, why, since FROM queue_pause ORDER BY branch")?;
+        let pauses =
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, rows::timestamp(row, 2)?)))?;
+        Ok(pauses.collect::<Result<_, _>>()?)
+    }
+
     pub(super) fn queue_pause(&self, branch: &str) -> Result<Option<(String, Timestamp)>, Fault> {
         let sql = "SELECT why, since FROM queue_pause WHERE branch = ?1";
         let mut statement = self.sql.prepare_cached(sql)?;

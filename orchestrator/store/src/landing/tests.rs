@@ -632,6 +632,8 @@ fn a_queue_is_paused_until_it_is_resumed() {
         table.world.pass(Duration::from_secs(1));
     }
     assert_eq!(table.store.queue_pause("refs/heads/other").unwrap(), None);
+    let all = table.store.queue_pauses().unwrap();
+    assert_eq!(all, [(MAIN.to_owned(), "red since noon".to_owned(), since)]);
     assert_eq!(events(&mut table.store, EventKind::QueuePaused).len(), 2);
     for was_paused in [true, false] {
         assert_eq!(table.store.resume_queue(MAIN).unwrap(), was_paused);
