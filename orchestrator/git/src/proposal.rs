@@ -40,6 +40,9 @@ impl Repo {
         if self.commit(&base)?.tree == last.tree {
             return Ok(Proposal::Unchanged);
         }
+        if self.has_all(tip, &base, revision)? {
+            return Ok(Proposal::OnBranch);
+        }
         let commits = self.commits_between(&base, revision.as_str())?.len();
         let head = if last.parents.as_slice() == [base.clone()] {
             revision.clone()
@@ -47,6 +50,13 @@ impl Repo {
             self.squash(&base, revision, &last.tree)?
         };
         Ok(Proposal::Candidate { base, head, commits })
+    }
+
+    /// True if `tip` holds each file that changed since `base` as `revision` does: what has landed is another commit there.
+    fn has_all(&self, tip: &Oid, base: &Oid, revision: &Oid) -> Result<bool, SalvageError> {
+        let changes = self.changes_between(base, revision)?;
+        let there = self.tree_entries(tip, changes.iter().map(|change| &change.path))?;
+        Ok(changes.iter().all(|change| there.get(&change.path) == change.after.as_ref()))
     }
 
     fn squash(&self, base: &Oid, revision: &Oid, tree: &Oid) -> Result<Oid, SalvageError> {
@@ -188,7 +198,13 @@ mod tests {
         let tip = world.commit("b", "two");
         assert_eq!(repo.propose(&tip, &first).unwrap(), Proposal::OnBranch);
         assert_eq!(repo.propose(&tip, &tip).unwrap(), Proposal::OnBranch);
-        world.git(&["switch", "-q", "-c", "feature"]);
+        world.git(&["switch", "-q", "-c", "picked", first.as_str()]);
+        let original = world.commit("c", "three");
+        world.git(&["switch", "-q", "main"]);
+        world.git(&["cherry-pick", "-x", original.as_str()]);
+        assert_eq!(repo.propose(&world.at("main"), &original).unwrap(), Proposal::OnBranch);
+        assert_ne!(repo.propose(&tip, &original).unwrap(), Proposal::OnBranch);
+        world.git(&["switch", "-q", "-c", "feature", tip.as_str()]);
         world.git(&["commit", "-q", "--allow-empty", "-m", "nothing"]);
         assert_eq!(repo.propose(&tip, &world.at("HEAD")).unwrap(), Proposal::Unchanged);
         world.git(&["switch", "-q", "--orphan", "other"]);
