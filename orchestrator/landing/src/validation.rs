@@ -264,9 +264,8 @@ impl Validate<'_> {
         let directory = self.requirements.directory.clone();
         let validation =
             Validation { tree, commit: commit.clone(), started_at, directory, results, remembered: false };
-        if validation.has_passed() {
-            ChainWriter::open(&log_of(self.repo))?.append(&validation)?;
-        }
+        // Also one that failed: whoever looks at the queue wants to know that the branch is red.
+        ChainWriter::open(&log_of(self.repo))?.append(&validation)?;
         Ok(validation)
     }
 

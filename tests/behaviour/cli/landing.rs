@@ -105,3 +105,24 @@ fn what_an_earlier_run_has_left_in_the_queue_lands_and_closes_its_issue() {
     assert_eq!((batch.status_of("bd-1").as_str(), batch.read("bd-1.txt").as_str()), ("closed", "work\n"));
     assert_eq!(done(world, "restore bd-1").out, "the branch has all that attempt 1 at bd-1 has left\n");
 }
+
+#[test]
+#[ignore = "needs the real `mala_git::landing`"]
+fn a_red_branch_is_known_to_be_red_and_blames_nobody() {
+    let batch = offered("fine");
+    let world = &batch.world;
+    world.write("base.txt", "broken\n");
+    world.git(&["commit", "-q", "-a", "-m", "red"]);
+    let answer = run(world, "land feature --wait 2m");
+    assert!(
+        answer.code == 1 && answer.out.contains("entry 1 is waiting: the branch itself is red"),
+        "{answer:?}"
+    );
+    let queue = done(world, "queue --json").json();
+    assert_eq!(
+        (&queue["base_green"], &queue["entries"][0]["rejections"]),
+        (&json!(false), &json!(0)),
+        "{queue}"
+    );
+    assert!(done(world, "queue").out.contains(", which fails: only work that makes it pass lands"));
+}

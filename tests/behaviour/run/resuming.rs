@@ -92,7 +92,9 @@ fn work_whose_files_have_changed_since_is_offered_instead() {
     );
     let calls = fs::read_to_string(out.join("calls")).unwrap();
     assert!(
-        calls.contains("to look at it: mala diff bd-1/1; to get its files: mala restore bd-1/1 --to DIRECTORY"),
+        calls.contains(
+            "to look at it: mala diff bd-1/1; to get its files: mala restore bd-1/1 --to DIRECTORY"
+        ),
         "{calls}"
     );
 }
