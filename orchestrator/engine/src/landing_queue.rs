@@ -59,6 +59,8 @@ impl LandingQueue for CheckoutQueue {
         match self.with(None, |queue, store| Ok(queue.repair(store)?)) {
             // A checkout without a branch is somebody else's to complain of.
             Err(EngineError::NoBranch) => Ok(Vec::new()),
+            // Who lands makes it good.
+            Err(EngineError::Queue(error)) if error.is_busy() => Ok(Vec::new()),
             done => done,
         }
     }

@@ -30,8 +30,8 @@ pub fn pin(repo: &Repo, issue: &IssueId, attempt: u32, commit: &Oid) -> Result<P
     if let Some(last) = earlier.last().filter(|last| last.commit == *commit) {
         return Ok(last.clone());
     }
-    let number = u32::try_from(earlier.len()).unwrap_or(u32::MAX).saturating_add(1);
-    let name = numbered(&first, number);
+    let last = earlier.last().and_then(|last| number_of(&last.name, &first)).unwrap_or(0);
+    let name = numbered(&first, last.saturating_add(1));
     refs::update(repo, &name, &["-m", "mala: offered", &name, commit.as_str(), ""])?;
     Ok(Pinned { name, commit: commit.clone() })
 }
@@ -76,17 +76,20 @@ pub fn all(repo: &Repo, issue: &IssueId, attempt: u32) -> Result<Vec<Pinned>, Sa
     let mut found = Vec::new();
     for line in list.lines() {
         let Some((id, name)) = line.split_once(' ') else { continue };
-        let number = match name.strip_prefix(&first) {
-            Some("") => Some(1),
-            Some(rest) => rest.strip_prefix('.').and_then(|number| number.parse::<u32>().ok()),
-            None => None,
-        };
-        if let Some(number) = number {
+        if let Some(number) = number_of(name, &first) {
             found.push((number, Pinned { name: name.to_owned(), commit: oid(id.to_owned())? }));
         }
     }
     found.sort_unstable_by_key(|(number, _)| *number);
     Ok(found.into_iter().map(|(_, pinned)| pinned).collect())
+}
+
+/// Which offer a ref is, if the first one is called `first`.
+fn number_of(name: &str, first: &str) -> Option<u32> {
+    match name.strip_prefix(first)? {
+        "" => Some(1),
+        rest => rest.strip_prefix('.')?.parse().ok(),
+    }
 }
 
 #[cfg(test)]

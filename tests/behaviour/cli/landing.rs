@@ -18,7 +18,6 @@ fn offered(text: &str) -> Batch {
 }
 
 #[test]
-#[ignore = "needs the real `mala_git::landing`"]
 fn a_person_waits_until_work_has_landed() {
     let batch = offered("fine");
     let world = &batch.world;
@@ -36,7 +35,6 @@ fn a_person_waits_until_work_has_landed() {
 }
 
 #[test]
-#[ignore = "needs the real `mala_git::landing`"]
 fn what_fails_is_rejected_and_the_branch_stays() {
     let batch = offered("broken");
     let world = &batch.world;
@@ -53,7 +51,6 @@ fn what_fails_is_rejected_and_the_branch_stays() {
 }
 
 #[test]
-#[ignore = "needs the real `mala_git::landing`"]
 fn work_that_does_not_merge_goes_back_to_the_person() {
     let batch = offered("fine");
     let world = &batch.world;
@@ -70,7 +67,6 @@ fn work_that_does_not_merge_goes_back_to_the_person() {
 }
 
 #[test]
-#[ignore = "needs the real `mala_git::landing`"]
 fn an_uncommitted_file_in_the_way_holds_work_and_says_so() {
     let batch = offered("fine");
     let world = &batch.world;
@@ -92,7 +88,6 @@ fn an_uncommitted_file_in_the_way_holds_work_and_says_so() {
 }
 
 #[test]
-#[ignore = "needs the real `mala_git::landing`"]
 fn what_an_earlier_run_has_left_in_the_queue_lands_and_closes_its_issue() {
     let batch = Batch::new("echo work > $id.txt; commit work");
     let world = &batch.world;
@@ -107,7 +102,6 @@ fn what_an_earlier_run_has_left_in_the_queue_lands_and_closes_its_issue() {
 }
 
 #[test]
-#[ignore = "needs the real `mala_git::landing`"]
 fn a_red_branch_is_known_to_be_red_and_blames_nobody() {
     let batch = offered("fine");
     let world = &batch.world;

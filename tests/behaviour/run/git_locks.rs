@@ -12,8 +12,7 @@ use super::{Batch, Run, processes_with};
 /// Gits that are stopped in the middle of their work, while they hold the locks of the index and of a ref.
 const HOLD: &str = r#"
     hold() {
-        echo held > held.txt; git add held.txt
-        sleep 600 | git update-index --index-info & holder=$!
+        echo held > held.txt; HOLD=1 git add held.txt & holder=$!
         HOLD=1 git tag held & holder="$holder $!"
         while ! [ -e .git/refs/tags/held.lock ] || ! [ -e .git/index.lock ]; do sleep 0.02; done
     }
@@ -21,6 +20,11 @@ const HOLD: &str = r#"
 
 fn batch(script: &str) -> Batch {
     let batch = Batch::with(&format!("{HOLD}\n{script}"), "[run]\nattempts = 1\ngate_attempts = 0");
+    // Git reads a file through its filter while it holds the lock of the index.
+    batch.world.git(&["config", "filter.slow.clean", "[ -z \"$HOLD\" ] && cat || sleep 600"]);
+    batch.world.write(".gitattributes", "held.txt filter=slow\n");
+    batch.world.git(&["add", "."]);
+    batch.world.git(&["commit", "-q", "-m", "a slow filter"]);
     let hook = batch.world.root().join(".git/hooks/reference-transaction");
     write_script(&hook, "#!/bin/sh\n[ \"$1\" = prepared ] && [ -n \"$HOLD\" ] && sleep 600\nexit 0\n");
     batch

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use mala_core::{Attempt, AttemptId, CheckName, Entry, EntryState, crash_point};
-use mala_git::RepoPath;
+use mala_core::{Attempt, AttemptId, CheckName, Entry, EntryState, IssueId, crash_point};
 use mala_git::salvage::{self, SavedRef};
+use mala_git::{Oid, RepoPath};
 use mala_landing::offer::last_offer;
 use mala_store::{EntryFilter, NewEntry};
 
@@ -70,7 +70,8 @@ impl BlockingOps {
 
     /// Takes what the attempt has offered out of the checkout. What it has changed since is saved.
     pub(super) fn take_out(&self, attempt: &Attempt) -> Result<()> {
-        let Leftovers { trouble, .. } = self.salvage(attempt, "changed after it was offered");
+        let offer = self.offer_of(attempt)?.map(|offer| later_than(&offer.commit)).unwrap_or_default();
+        let Leftovers { trouble, .. } = self.salvage(attempt, &offer);
         match trouble {
             None => Ok(()),
             Some(Trouble::NotSaved(why) | Trouble::NotRestored(why)) => Err(EngineError::StillInPlace(why)),
@@ -81,14 +82,16 @@ impl BlockingOps {
     pub(crate) fn put_back_work(&self, attempt: &Attempt) -> Result<PutBack> {
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);
         let later = salvage::saved_as(&self.repo, &name, attempt.started_at)?;
+        let Some(offer) = self.offer_of(attempt)? else { return Ok(PutBack::InPlace) };
         let (mut files, mut is_in_place) = (BTreeSet::new(), true);
         for saved in later.iter().rev() {
-            is_in_place &= salvage::put_in_place_without(&self.repo, saved, &files)?;
-            files.extend(saved.files(&self.repo)?);
+            // What was saved with an earlier offer is older than this one.
+            if self.repo.commit(&saved.commit)?.message.contains(&later_than(&offer.commit)) {
+                is_in_place &= salvage::put_in_place_without(&self.repo, saved, &files)?;
+                files.extend(saved.files(&self.repo)?);
+            }
         }
-        if let Some(offer) = self.offer_of(attempt)? {
-            is_in_place &= salvage::put_in_place_without(&self.repo, &offer, &files)?;
-        }
+        is_in_place &= salvage::put_in_place_without(&self.repo, &offer, &files)?;
         Ok(if is_in_place { PutBack::InPlace } else { PutBack::Overtaken })
     }
 
@@ -115,10 +118,23 @@ impl BlockingOps {
         self.end(&end)
     }
 
+    /// Closes an issue whose work has landed although no attempt at it is under way.
+    pub(crate) fn close_landed(&self, issue: &IssueId, fate: &Fate) -> Result<()> {
+        let Fate::Landed(commit) = fate else { return Ok(()) };
+        if !self.source.show(issue)?.is_closed() {
+            self.source.close(issue, &format!("landed as {commit}"))?;
+        }
+        Ok(())
+    }
+
     /// The same by its number.
-    pub(crate) fn settle_attempt(&self, attempt: AttemptId, fate: &Fate) -> Result<EndResult> {
+    pub(crate) fn settle_attempt(&self, attempt: AttemptId, fate: &Fate) -> Result<()> {
         let attempt = self.store()?.attempt(attempt)?;
-        self.settle(&attempt, fate)
+        if attempt.state.is_over() {
+            // It was handed over, and a person has put its offer into the queue once more.
+            return self.close_landed(&attempt.issue, fate);
+        }
+        self.settle(&attempt, fate).map(|_| ())
     }
 
     /// What became of the attempt's offer, if that is known.
@@ -134,6 +150,11 @@ impl BlockingOps {
             _ => None,
         })
     }
+}
+
+/// By this it is told to which offer saved changes belong.
+fn later_than(offer: &Oid) -> String {
+    format!("changed after {offer} was offered")
 }
 
 /// What an agent is told that has changed files after its offer.

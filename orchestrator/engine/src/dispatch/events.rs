@@ -6,7 +6,7 @@ use mala_landing::queue::Round;
 use super::Dispatcher;
 use super::feed::Found;
 use super::job::Phase;
-use crate::blocking::{Claim, EndResult, Fingerprint, PutBack, WaitOutcome};
+use crate::blocking::{Claim, EndResult, Fate, Fingerprint, PutBack, WaitOutcome};
 use crate::error::{Result, causes};
 use crate::event::Held;
 use crate::health::Contention;
@@ -23,7 +23,7 @@ pub(super) enum WorkerEvent {
     SessionKept(Result<()>),
     Round(Result<Round>),
     /// An offer that no job waited for was settled.
-    Settled(IssueId, Result<EndResult>),
+    Settled(IssueId, Result<()>),
     Job(IssueId, JobEvent),
 }
 
@@ -34,6 +34,7 @@ pub(super) enum JobEvent {
     Judged(Result<Box<(Judgement, Fingerprint)>>),
     Queued(Result<Entry>),
     WorkBack(Result<PutBack>),
+    Fate(Result<Option<Fate>>),
     WaitOver { awaited: Vec<Held>, result: Result<WaitOutcome> },
     Notes(Result<Vec<String>>),
     Ended(Result<EndResult>),
@@ -74,6 +75,7 @@ impl Dispatcher {
             }
             (Phase::Judging(_), JobEvent::Judged(judged)) => self.on_judged(id, judged).await,
             (Phase::Offering { .. }, JobEvent::Queued(entry)) => self.on_queued(id, entry),
+            (Phase::Offered { .. }, JobEvent::Fate(fate)) => self.on_fate(id, fate),
             (Phase::PuttingBack, JobEvent::WorkBack(back)) => self.on_work_back(id, back),
             (Phase::Waiting { .. }, JobEvent::WaitOver { awaited, result }) => {
                 self.on_wait_over(id, &awaited, result);

@@ -7,7 +7,7 @@ use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use mala_core::{AttemptId, CheckName, Entry, IssueId};
+use mala_core::{CheckName, Entry, IssueId};
 use mala_git::RepoPath;
 use mala_landing::queue::{Outcome, Rejection, Round, Settled};
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use super::job::{AfterWait, Due, Phase};
 use super::stop::Stopping;
 use super::{Dispatcher, WorkerEvent, causes};
 use crate::State;
-use crate::blocking::{EndKind, EndResult, Fate, PutBack};
+use crate::blocking::{EndKind, Fate, PutBack};
 use crate::error::{EngineError, Result};
 use crate::event::Event;
 use crate::validator::{FailedCheck, Judgement};
@@ -136,7 +136,9 @@ impl Dispatcher {
             Ok(round) => round,
             Err(error) => return self.on_failed_round(&error),
         };
-        self.queue.failed = 0;
+        if round.failure.is_none() {
+            self.queue.failed = 0;
+        }
         let has_progress = round.has_progress();
         for path in &round.left_alone {
             self.warn(&format!(
@@ -158,20 +160,38 @@ impl Dispatcher {
         for settled in round.settled {
             self.on_entry_settled(settled).await;
         }
-        if has_progress || self.queue.is_stale {
+        if let Some(failure) = round.failure {
+            self.on_failed_round(&failure.into());
+        } else if has_progress || self.queue.is_stale {
             self.work_queue();
         } else {
             self.queue.idle_since = Some(Instant::now());
+            self.look_for_dropped();
+        }
+    }
+
+    /// A person may have dropped what a job waits for.
+    fn look_for_dropped(&self) {
+        for (id, job) in self.jobs.iter().filter(|(_, job)| matches!(job.phase, Phase::Offered { .. })) {
+            let (ops, attempt) = (self.ops.clone(), job.attempt.clone());
+            self.background_for(id, move || ops.fate(&attempt), JobEvent::Fate);
+        }
+    }
+
+    pub(super) fn on_fate(&mut self, id: &IssueId, fate: Result<Option<Fate>>) {
+        if let Ok(Some(Fate::Rejected(why))) = fate {
+            let cause = self.cause();
+            self.hand_over(id, why, cause);
         }
     }
 
     /// Git, the store or a slot failed: nobody is to blame.
     fn on_failed_round(&mut self, error: &EngineError) {
-        if matches!(error, EngineError::Queue(error) if error.is_stopped()) {
+        self.queue.idle_since = Some(Instant::now());
+        if matches!(error, EngineError::Queue(error) if error.is_stopped() || error.is_busy()) {
             return;
         }
         self.queue.failed += 1;
-        self.queue.idle_since = Some(Instant::now());
         self.warn(&format!("the landing queue failed: {}", causes(error)));
     }
 
@@ -248,24 +268,28 @@ impl Dispatcher {
             Fate::Landed(commit) => Event::Landed { issue, entry: id, commit: commit.clone() },
             Fate::Rejected(why) => Event::EntryRejected { issue, entry: id, why: why.clone() },
         });
-        let (Some(attempt), Some(issue)) = (entry.attempt, entry.issue.clone()) else { return };
+        let (attempt, Some(issue)) = (entry.attempt, entry.issue.clone()) else { return };
         self.queue.settling += 1;
-        let ops = self.ops.clone();
-        let work = move || ops.settle_attempt(AttemptId(attempt.0), &fate);
+        let (ops, id) = (self.ops.clone(), issue.clone());
+        let work = move || match attempt {
+            Some(attempt) => ops.settle_attempt(attempt, &fate),
+            None => ops.close_landed(&id, &fate),
+        };
         self.background(work, move |settled| WorkerEvent::Settled(issue, settled));
     }
 
-    pub(super) fn on_settled(&mut self, id: &IssueId, settled: Result<EndResult>) {
+    pub(super) fn on_settled(&mut self, id: &IssueId, settled: Result<()>) {
         self.queue.settling -= 1;
         match settled {
-            Ok(_) => self.ask_for_issues(),
+            Ok(()) => self.ask_for_issues(),
             Err(error) => self.warn(&format!("{id}: its end could not be written down: {}", causes(&error))),
         }
     }
 
     /// Leaves what nothing will move any more in this run: a person is in the way, or the branch is red.
     pub(super) fn leave_stuck(&mut self) {
-        let is_waiting = self.queue.idle_since.is_some() && !self.queue.is_busy();
+        let has_failed = (1..MAX_FAILED_ROUNDS).contains(&self.queue.failed);
+        let is_waiting = self.queue.idle_since.is_some() && !self.queue.is_busy() && !has_failed;
         let is_all_offered = self.jobs.values().all(|job| matches!(job.phase, Phase::Offered { .. }));
         let has_more = !self.claiming.is_empty() || (self.may_begin_more() && !self.is_idle());
         if is_waiting && is_all_offered && !has_more && !self.ops.options.watch {
@@ -298,7 +322,7 @@ fn red(rejection: &Rejection) -> Vec<FailedCheck> {
     let below = if below.is_empty() {
         String::new()
     } else {
-        format!("; it was tested on top of {}, which passed and landed", below.join(", "))
+        format!("; it was tested on top of {}, which passes without it", below.join(", "))
     };
     let failed = rejection.validation.results.iter().filter(|result| !result.has_passed());
     failed

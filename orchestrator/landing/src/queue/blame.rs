@@ -5,14 +5,23 @@ use std::io;
 
 use mala_core::{EntryState, Oid};
 use mala_gate::runner::Tee;
+use mala_git::landing::Stacked;
 use mala_store::Store;
 
 use super::search::Search;
 use super::{Layer, Outcome, Queue, QueueError, Rejection, Round, Settled};
 use crate::validation::Validation;
 
+/// What was found out about the first red entry.
+pub(super) enum Confirmed {
+    /// So many entries, from the bottom, are green.
+    Green(usize),
+    /// The branch itself is red, in words: nobody is to blame.
+    RedBase(String),
+}
+
 impl Queue<'_> {
-    /// Settles the first red entry above the green ones, if there is one. Gives what is green in the end.
+    /// Settles the first red entry above the green ones, if there is one.
     pub(super) fn confirm(
         &self,
         store: &mut Store,
@@ -20,25 +29,23 @@ impl Queue<'_> {
         (layers, found): (&[Layer], Search),
         last_red: Option<(usize, Validation)>,
         round: &mut Round,
-    ) -> Result<Search, QueueError> {
-        let Some(suspect) = layers.get(found.green).filter(|_| found.is_next_red) else { return Ok(found) };
+    ) -> Result<Confirmed, QueueError> {
+        let Some(suspect) = layers.get(found.green).filter(|_| found.is_next_red) else {
+            return Ok(Confirmed::Green(found.green));
+        };
         if found.green == 0
             && let Some(why) = self.red_base(tip)?
         {
-            let waits = format!("{why}; only work that makes it green lands");
-            round.red_base = Some(why);
-            self.advance(store, &suspect.entry, EntryState::Waiting, Some(&waits))?;
-            round.waiting.push((suspect.entry.clone(), waits));
-            return Ok(found);
+            return Ok(Confirmed::RedBase(why));
         }
-        let first = last_red.filter(|(count, _)| *count == found.green + 1).map(|(_, validation)| validation);
         let (mut out, mut err) = (io::sink(), io::sink());
         let mut tee = Tee { out: &mut out, err: &mut err };
         let again = self.validation().commit_cold(&suspect.commit, &mut tee)?;
         if again.has_passed() {
-            let flaky = first.as_ref().and_then(Validation::failure);
-            round.flaky.extend(flaky.map(|failure| failure.command.clone()));
-            return Ok(Search { green: found.green + 1, ..found });
+            let first = last_red.filter(|(count, _)| *count == found.green + 1);
+            let command = first.and_then(|(_, red)| Some(red.failure()?.command.clone()));
+            round.flaky.extend(command);
+            return Ok(Confirmed::Green(found.green + 1));
         }
         let failure =
             again.failure().map(|failure| format!("`{}` failed ({})", failure.command, failure.ending()));
@@ -47,7 +54,37 @@ impl Queue<'_> {
         let below = layers[..found.green].iter().filter_map(|layer| layer.entry.issue.clone()).collect();
         let rejection = Rejection { validation: again, below };
         round.settled.push(Settled { entry, outcome: Outcome::Red(Box::new(rejection)) });
-        Ok(found)
+        Ok(Confirmed::Green(found.green))
+    }
+
+    /// The first entry that makes a red branch green by itself.
+    pub(super) fn what_mends(&self, tip: &Oid, layers: &[Layer]) -> Result<Option<Layer>, QueueError> {
+        for layer in layers {
+            let Stacked::Commit(commit) = self.put_on(tip, &layer.entry)? else { continue };
+            if self.validate(&commit)?.is_none_or(|validation| validation.has_passed()) {
+                return Ok(Some(Layer { commit, ..layer.clone() }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lets all but the one that mends the branch wait, with the reason.
+    pub(super) fn wait_for_green(
+        &self,
+        store: &mut Store,
+        layers: &[Layer],
+        mends: Option<&Layer>,
+        why: &str,
+        round: &mut Round,
+    ) -> Result<(), QueueError> {
+        let waits = format!("{why}; only work that makes it green lands");
+        for layer in layers.iter().filter(|layer| mends.is_none_or(|mends| mends.entry.id != layer.entry.id))
+        {
+            let entry = self.advance(store, &layer.entry, EntryState::Waiting, Some(&waits))?;
+            round.waiting.push((entry, waits.clone()));
+        }
+        round.red_base = Some(why.to_owned());
+        Ok(())
     }
 
     /// Why the branch itself is red, if it is.

@@ -1,13 +1,16 @@
 //! The branch moves: what was begun is written down first, so that whoever comes after a kill finishes or undoes it.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use mala_core::{Entry, EntryState, Key, Life, Oid, crash_point};
 use mala_git::RepoPath;
 use mala_git::landing::{self, BranchMove, Candidate, Landed, Obstacle, Repaired, Stacked};
 use mala_store::{NewLanding, Store};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 
 use super::{Layer, Outcome, Queue, QueueError, Round, Settled};
 
@@ -53,8 +56,8 @@ impl Queue<'_> {
                 self.hold(store, &entries, &obstacles, round)?;
             }
             Err(error) => {
-                // It may have moved all the same: the next round looks.
-                round.left_alone = self.repair(store)?;
+                // The branch may have moved all the same.
+                self.finish_killed(store, round)?;
                 return Err(error.into());
             }
         }
@@ -81,7 +84,7 @@ impl Queue<'_> {
             let head = layer.commit.clone();
             let candidate = Candidate { base: base.clone(), head: head.clone(), message: Some(message) };
             let Stacked::Commit(made) = landing::stack(self.repo, &top, &candidate)? else {
-                return Err(QueueError::NoBranch(self.branch.to_owned()));
+                return Err(QueueError::Restacked(self.branch.to_owned()));
             };
             (top, base) = (made.clone(), head);
             landed.push((layer.entry.clone(), made));
@@ -123,8 +126,9 @@ impl Queue<'_> {
         to: &Oid,
         entries: &[(Entry, Oid)],
     ) -> Result<(), QueueError> {
-        self.begin(store, from, to, entries)?;
+        let directory = self.begin(store, from, to, entries)?;
         store.finish_landing(self.branch)?;
+        let _ = fs::remove_dir_all(&directory);
         Ok(())
     }
 
@@ -139,7 +143,7 @@ impl Queue<'_> {
         BranchMove { branch: self.branch, from, to, reason, directory, spared: &NOTHING }
     }
 
-    /// Something in the checkout is in the way. Entries that it does not concern go on.
+    /// Something in the checkout is in the way. Entries that it does not concern go on; if that cannot be told, all of them wait.
     fn hold(
         &self,
         store: &mut Store,
@@ -147,17 +151,24 @@ impl Queue<'_> {
         obstacles: &[Obstacle],
         round: &mut Round,
     ) -> Result<(), QueueError> {
+        let mut held = Vec::new();
         for (entry, _) in entries {
             let changes = self.repo.changes_between(&entry.base, &entry.head)?;
             let concerns = |obstacle: &&Obstacle| {
-                obstacle.path.as_ref().is_none_or(|path| changes.iter().any(|change| change.path == *path))
+                obstacle.path.as_ref().is_none_or(|path| {
+                    changes.iter().any(|change| change.path.is_within(path) || path.is_within(&change.path))
+                })
             };
-            let whys: Vec<String> = obstacles.iter().filter(concerns).map(words).collect();
-            if whys.is_empty() {
+            held.push(obstacles.iter().filter(concerns).map(words).collect::<Vec<_>>().join("; "));
+        }
+        let is_known = held.iter().any(|why| !why.is_empty());
+        let all = obstacles.iter().map(words).collect::<Vec<_>>().join("; ");
+        for ((entry, _), why) in entries.iter().zip(held) {
+            let why = if is_known { why } else { all.clone() };
+            if why.is_empty() {
                 round.was_overtaken = true;
                 continue;
             }
-            let why = whys.join("; ");
             let entry = self.advance(store, entry, EntryState::Held, Some(&why))?;
             round.waiting.push((entry, why));
         }
@@ -165,25 +176,53 @@ impl Queue<'_> {
     }
 
     /// Finishes or undoes a landing whose process is gone. Gives the files that somebody has written since.
+    ///
+    /// # Errors
+    ///
+    /// Also if its process may still be at work.
     pub fn repair(&self, store: &mut Store) -> Result<Vec<RepoPath>, QueueError> {
-        let Some(row) = store.landing(self.branch)? else { return Ok(Vec::new()) };
-        if row.life == Life::Alive && row.owner != *self.owner {
+        if store.landing(self.branch)?.is_none() {
             return Ok(Vec::new());
+        }
+        let _lock = self.lock()?;
+        let mut round = Round::default();
+        self.finish_killed(store, &mut round)?;
+        Ok(round.left_alone)
+    }
+
+    /// The right to work this branch. The kernel takes it back when its process dies.
+    pub(super) fn lock(&self) -> Result<Flock<File>, QueueError> {
+        let path = self.directory().with_extension("lock");
+        let failed = |source: io::Error| QueueError::Io { path: path.clone(), source };
+        fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(failed)?;
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(lock),
+            Err((_, Errno::EWOULDBLOCK)) => Err(QueueError::Busy(self.branch.to_owned())),
+            Err((_, error)) => Err(failed(error.into())),
+        }
+    }
+
+    pub(super) fn finish_killed(&self, store: &mut Store, round: &mut Round) -> Result<(), QueueError> {
+        let Some(row) = store.landing(self.branch)? else { return Ok(()) };
+        if row.life != Life::Dead && row.owner != *self.owner {
+            return Err(QueueError::UnderWay { branch: row.branch, owner: Box::new(row.owner) });
         }
         let directory = row.directory.clone().unwrap_or_else(|| self.directory());
         let step = self.step(&row.from, &row.to, "mala: repair", &directory);
-        let left = match landing::repair(self.repo, &step)? {
+        match landing::repair(self.repo, &step)? {
             Repaired::Finished { left } => {
-                store.finish_landing(self.branch)?;
-                left
+                let landed = |entry: Entry| {
+                    let commit = entry.landed.clone().unwrap_or_else(|| row.to.clone());
+                    Settled { entry, outcome: Outcome::Landed(commit) }
+                };
+                round.settled.extend(store.finish_landing(self.branch)?.into_iter().map(landed));
+                round.left_alone.extend(left);
             }
-            Repaired::Undone => {
-                store.undo_landing(self.branch)?;
-                Vec::new()
-            }
-        };
+            Repaired::Undone => _ = store.undo_landing(self.branch)?,
+        }
         let _ = fs::remove_dir_all(&directory);
-        Ok(left)
+        Ok(())
     }
 
     /// Where landings of this branch prepare what they write. No agent can write there.

@@ -22,6 +22,7 @@ use thiserror::Error;
 use crate::slots::{Pool, Slots};
 use crate::validation::{Requirements, Validate, Validation, ValidationError};
 
+use blame::Confirmed;
 use search::{HISTORY, longest_green, window};
 
 /// An entry whose validations have killed mala so often is given up.
@@ -29,7 +30,7 @@ const MAX_KILLS: u32 = 2;
 /// Who asks whether a file is held when an entry is nobody's.
 const NOBODY: &str = "nobody-in-particular";
 
-/// The round came to nothing, and nobody is to blame: the entries wait for the next one.
+/// A round, or a part of one, came to nothing: the entries wait for the next one.
 #[derive(Debug, Error)]
 pub enum QueueError {
     #[error("the branch `{0}` does not exist any more")]
@@ -42,6 +43,12 @@ pub enum QueueError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Validation(#[from] ValidationError),
+    #[error("another process works the landing queue of `{0}`: see `mala status`")]
+    Busy(String),
+    #[error("`{branch}` is being landed on by {owner}")]
+    UnderWay { branch: String, owner: Box<Owner> },
+    #[error("what was validated could not be put on `{0}` once more")]
+    Restacked(String),
     #[error("cannot use `{}`", .path.display())]
     Io {
         path: std::path::PathBuf,
@@ -51,6 +58,11 @@ pub enum QueueError {
 }
 
 impl QueueError {
+    /// True if somebody else does the work.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy(_) | Self::UnderWay { .. })
+    }
+
     /// True if nobody wanted the answer any more.
     pub fn is_stopped(&self) -> bool {
         matches!(self, Self::Validation(ValidationError::Run(RunError::Forsaken)))
@@ -89,6 +101,8 @@ pub struct Round {
     pub left_alone: Vec<RepoPath>,
     /// The branch is no longer where the round began, by somebody else's doing.
     pub was_overtaken: bool,
+    /// Why it was cut short: git, the store or a slot has failed, and nobody is to blame. What is settled stays settled.
+    pub failure: Option<QueueError>,
 }
 
 impl Round {
@@ -138,26 +152,58 @@ impl Queue<'_> {
     /// When git, the store or a slot fails. The entries wait for the next round then.
     pub fn round(&self, store: &mut Store) -> Result<Round, QueueError> {
         let mut round = Round::default();
-        round.left_alone = self.repair(store)?;
+        let _lock = self.lock()?;
+        self.finish_killed(store, &mut round)?;
         if store.queue_pause(self.branch)?.is_some() {
             return Ok(round);
         }
-        self.settle_killed(store, &mut round)?;
+        round.failure = self.work_off(store, &mut round).err();
+        Ok(round)
+    }
+
+    fn work_off(&self, store: &mut Store, round: &mut Round) -> Result<(), QueueError> {
+        self.settle_killed(store, round)?;
         let Some(tip) = self.repo.resolve(self.branch)? else {
             return Err(QueueError::NoBranch(self.branch.to_owned()));
         };
-        let layers = self.stack(store, &tip, &mut round)?;
-        if layers.is_empty() {
-            return Ok(round);
+        // What a person is in the way of, and what has killed mala once, is tried when nothing else is to do and alone, so that
+        // it holds nobody up.
+        let (alone, together): (Vec<Entry>, Vec<Entry>) = self
+            .open(store)?
+            .into_iter()
+            .partition(|entry| entry.state == EntryState::Held || entry.kills > 0);
+        let most = self.size(store)?;
+        let layers = self.stack(store, &tip, (together, most), round)?;
+        self.work(store, &tip, &layers, round)?;
+        for entry in alone {
+            if !layers.is_empty() || round.has_progress() {
+                return Ok(());
+            }
+            let layers = self.stack(store, &tip, (vec![entry], 1), round)?;
+            self.work(store, &tip, &layers, round)?;
         }
-        let done = self.work(store, &tip, &layers, &mut round);
-        if done.is_err() {
-            self.put_back(store, &layers)?;
-        }
-        done.map(|()| round)
+        Ok(())
     }
 
+    /// Validates and lands. If something fails, the entries wait for the next round.
     fn work(
+        &self,
+        store: &mut Store,
+        tip: &Oid,
+        layers: &[Layer],
+        round: &mut Round,
+    ) -> Result<(), QueueError> {
+        if layers.is_empty() {
+            return Ok(());
+        }
+        let done = self.validate_and_land(store, tip, layers, round);
+        if done.is_err() {
+            self.put_back(store, layers)?;
+        }
+        done
+    }
+
+    fn validate_and_land(
         &self,
         store: &mut Store,
         tip: &Oid,
@@ -176,10 +222,19 @@ impl Queue<'_> {
             }
             Ok::<_, QueueError>(is_green)
         })?;
-        let found = self.confirm(store, tip, (layers, found), last_red, round)?;
-        let (green, rest) = layers.split_at(found.green);
-        self.put_back(store, rest)?;
-        self.land(store, tip, green, round)
+        let green = match self.confirm(store, tip, (layers, found), last_red, round)? {
+            Confirmed::Green(count) => {
+                let (green, rest) = layers.split_at(count);
+                self.put_back(store, rest)?;
+                green.to_vec()
+            }
+            Confirmed::RedBase(why) => {
+                let mended = self.what_mends(tip, &layers[1..])?;
+                self.wait_for_green(store, layers, mended.as_ref(), &why, round)?;
+                mended.into_iter().collect()
+            }
+        };
+        self.land(store, tip, &green, round)
     }
 
     /// The required commands on a commit; nothing if none are required, so that nothing is proven.
@@ -223,18 +278,18 @@ impl Queue<'_> {
         Ok(store.entries(&filter)?)
     }
 
-    /// The entries of this round, one commit each on top of the tip.
-    fn stack(&self, store: &mut Store, tip: &Oid, round: &mut Round) -> Result<Vec<Layer>, QueueError> {
-        let most = self.size(store)?;
-        let mut entries = self.open(store)?;
-        // What a person is in the way of is tried when nothing else is to do, alone, so that it holds nobody up. So is what
-        // has killed mala once.
-        entries.sort_by_key(|entry| (entry.state == EntryState::Held, entry.kills > 0));
+    /// The first `most` of these entries that can take part, one commit each on top of the tip.
+    fn stack(
+        &self,
+        store: &mut Store,
+        tip: &Oid,
+        (entries, most): (Vec<Entry>, usize),
+        round: &mut Round,
+    ) -> Result<Vec<Layer>, QueueError> {
         let mut layers: Vec<Layer> = Vec::new();
         let mut top = tip.clone();
         for entry in entries {
-            let is_alone = entry.state == EntryState::Held || entry.kills > 0;
-            if layers.len() >= most || (is_alone && !layers.is_empty()) {
+            if layers.len() >= most {
                 break;
             }
             if let Some(why) = self.held_paths(store, &entry)? {
@@ -250,17 +305,18 @@ impl Queue<'_> {
                     top = commit.clone();
                     layers.push(Layer { entry, commit });
                 }
+                // By the others of this round, perhaps, which may be red; then it is the next one's.
+                Stacked::Nothing if top != *tip && !matches!(self.put_on(tip, &entry)?, Stacked::Nothing) => {
+                }
                 Stacked::Nothing => self.already_there(store, entry, tip, round)?,
-                // With the others of this round, perhaps; then it is the next one's.
-                Stacked::Conflict(_) if top != *tip && !self.conflicts(tip, &entry)? => {}
+                // The same holds for a conflict.
+                Stacked::Conflict(_)
+                    if top != *tip && !matches!(self.put_on(tip, &entry)?, Stacked::Conflict(_)) => {}
                 Stacked::Conflict(files) => {
                     let why = format!("the branch has changed {} since", list(&files));
                     let entry = self.advance(store, &entry, EntryState::Conflict, Some(&why))?;
                     round.settled.push(Settled { entry, outcome: Outcome::Conflict(files) });
                 }
-            }
-            if is_alone {
-                break;
             }
         }
         Ok(layers)
@@ -270,10 +326,6 @@ impl Queue<'_> {
         let candidate =
             landing::Candidate { base: entry.base.clone(), head: entry.head.clone(), message: None };
         Ok(landing::stack(self.repo, onto, &candidate)?)
-    }
-
-    fn conflicts(&self, tip: &Oid, entry: &Entry) -> Result<bool, QueueError> {
-        Ok(matches!(self.put_on(tip, entry)?, Stacked::Conflict(_)))
     }
 
     /// The branch has all of it: that is as good as landed.

@@ -6,7 +6,7 @@ use std::path::Path;
 use mala_core::{Entry, EntryId, EntryState, Scope};
 use mala_git::Oid;
 use mala_landing::Requirements;
-use mala_landing::queue::{Outcome, Queue, Round};
+use mala_landing::queue::{Outcome, Queue, QueueError, Round};
 use mala_store::{EntryFilter, NewEntry, Store, process};
 
 use crate::world::World;
@@ -61,18 +61,21 @@ fn candidate(w: &World, base: &Oid, path: &str, text: &str) -> Oid {
 fn enqueue(w: &World, base: &Oid, head: &Oid) -> EntryId {
     let pin = format!("refs/mala/candidates/t/{}", head.short());
     w.git(&["update-ref", &pin, head.as_str()]);
-    let new = NewEntry {
+    store(w).enqueue(&NewEntry { pin, ..new_entry(base, head) }).unwrap().id
+}
+
+fn new_entry(base: &Oid, head: &Oid) -> NewEntry {
+    NewEntry {
         branch: BRANCH.to_owned(),
         base: base.clone(),
         head: head.clone(),
-        pin,
+        pin: String::new(),
         issue: None,
         agent: None,
         run: None,
         attempt: None,
         priority: 2,
-    };
-    store(w).enqueue(&new).unwrap().id
+    }
 }
 
 fn offer(w: &World, path: &str, text: &str) -> EntryId {
@@ -82,6 +85,12 @@ fn offer(w: &World, path: &str, text: &str) -> EntryId {
 }
 
 fn round(w: &World) -> Round {
+    let round = try_round(w).unwrap();
+    assert!(round.failure.is_none(), "{round:?}");
+    round
+}
+
+fn try_round(w: &World) -> Result<Round, QueueError> {
     let repo = w.repo().without_hooks();
     let (slots, requirements, owner) = (w.slots(), Requirements::of(&w.settings()), process::current());
     let queue = Queue {
@@ -93,7 +102,7 @@ fn round(w: &World) -> Round {
         window: 16,
         hangup: None,
     };
-    queue.round(&mut store(w)).unwrap()
+    queue.round(&mut store(w))
 }
 
 /// Rounds until one comes to nothing.
@@ -254,6 +263,65 @@ fn what_the_branch_has_already_counts_as_landed() {
     let id = enqueue(&w, &base, &head);
     work_off(&w);
     assert_eq!((entry(&w, id).state, entry(&w, id).landed), (EntryState::Landed, Some(tip(&w))));
+}
+
+#[test]
+fn what_only_a_red_neighbour_would_bring_does_not_count_as_landed() {
+    let w = world();
+    let base = tip(&w);
+    let head = candidate(&w, &base, "same.txt", "broken\n");
+    let (first, second) = (enqueue(&w, &base, &head), {
+        let again = candidate(&w, &base, "same.txt", "broken\n");
+        w.git(&["update-ref", "refs/mala/candidates/t/second", again.as_str()]);
+        let new = NewEntry { pin: "refs/mala/candidates/t/second".to_owned(), ..new_entry(&base, &again) };
+        store(&w).enqueue(&new).unwrap().id
+    });
+    work_off(&w);
+    assert_eq!((entry(&w, first).state, entry(&w, second).state), (EntryState::Red, EntryState::Red));
+    assert_eq!(tip(&w), base);
+}
+
+#[test]
+fn of_several_that_people_are_in_the_way_of_each_is_tried() {
+    let w = world();
+    w.write("other.txt", "base\n").commit();
+    let (held, free) = (offer(&w, "base.txt", "agent\n"), offer(&w, "other.txt", "agent\n"));
+    w.write("base.txt", "person\n").write("other.txt", "person\n");
+    work_off(&w);
+    assert_eq!(states(&w), [EntryState::Held, EntryState::Held]);
+    w.git(&["checkout", "-q", "--", "other.txt"]);
+    work_off(&w);
+    assert_eq!((entry(&w, held).state, entry(&w, free).state), (EntryState::Held, EntryState::Landed));
+}
+
+#[test]
+fn a_red_branch_is_mended_by_whatever_entry_mends_it() {
+    let w = world();
+    w.write("bad.txt", "broken\n").commit();
+    let innocent = offer(&w, "a.txt", "fine\n");
+    let mend = offer(&w, "bad.txt", "mended\n");
+    let guilty = offer(&w, "b.txt", "broken\n");
+    work_off(&w);
+    let state = |id| entry(&w, id).state;
+    assert_eq!(
+        (state(innocent), state(mend), state(guilty)),
+        (EntryState::Landed, EntryState::Landed, EntryState::Red)
+    );
+}
+
+#[test]
+fn one_process_at_a_time_works_a_branch() {
+    let w = world();
+    offer(&w, "a.txt", "fine\n");
+    let directory = w.root.join(".git/mala/landing");
+    round(&w);
+    let lock = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some());
+    let file = fs::OpenOptions::new().write(true).open(lock.unwrap()).unwrap();
+    file.lock().unwrap();
+    assert!(try_round(&w).unwrap_err().is_busy());
 }
 
 #[test]

@@ -119,7 +119,7 @@ async fn a_queue_that_fails_itself_blames_nobody() {
     let mut world = World::new();
     world.issue("a", &[]);
     world.judge([Ok(world.offered("a", "new\n"))]);
-    world.queue([QueueAnswer::Break]);
+    world.queue(vec![QueueAnswer::Break; 3]);
     let run = world.run(async |mut stage| {
         stage.session().await.says("done").await;
         stage
