@@ -1,13 +1,13 @@
 # An agent of the demo. A real one is a model behind claude or codex; this one follows a script, and everything it does
-# is real: it gets its prompt on stdin, writes files, runs tests, commits, and is judged like anybody else. What its own tests
-# say is for its own benefit: mala runs them again, on what was committed.
+# is real: it gets its prompt on stdin, writes files, runs tests, offers its work, and is judged like anybody else. What its own
+# tests say is for its own benefit: mala runs them again, on the commit that the branch would become.
 
 prompt=$(cat)
 issue=$(printf '%s\n' "$prompt" | sed -n '1s/^You work on the issue \([^ ]*\) .*/\1/p')
 was_sent_back() { printf '%s\n' "$prompt" | grep -q 'is not accepted yet'; }
 
 # The command that gets saved work back, out of the notes of an earlier attempt.
-way_back() { printf '%s\n' "$prompt" | sed -n 's/.*To get it back, at the top of the checkout: //p' | tail -n 1; }
+way_back() { printf '%s\n' "$prompt" | sed -n 's/.*To get it back: //p' | tail -n 1; }
 
 case $issue in
 demo-1)

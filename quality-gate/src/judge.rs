@@ -189,7 +189,8 @@ impl Gate {
         self.check(repo, &StoreOwnership::new(store), &subject, None)
     }
 
-    /// The same when the agent has ended its turn. The verdict is recorded.
+    /// The same when the agent has ended its turn, with what it did besides. A failure is recorded; what passes is the landing
+    /// queue's to judge.
     pub fn candidate_verdict(
         &self,
         repo: &Repo,
@@ -198,8 +199,12 @@ impl Gate {
         candidate: &Oid,
     ) -> Result<Verdict, JudgeError> {
         let again = Store::open(repo.scope())?;
-        let verdict = self.candidate_checks(repo, again, (attempt, final_message), candidate)?;
-        conclude(&mut store, &party_of(attempt), attempt.started_at, verdict)
+        let mut verdict = self.candidate_checks(repo, again, (attempt, final_message), candidate)?;
+        add_conduct(&mut store, &attempt.agent, attempt.started_at, &mut verdict)?;
+        if !verdict.is_pass() {
+            record(&mut store, &party_of(attempt), &verdict)?;
+        }
+        Ok(verdict)
     }
 
     /// The transcript to judge by: the one that was named, else the one that the agent's session told of.
@@ -309,15 +314,30 @@ fn conclude(
     since: Timestamp,
     mut verdict: Verdict,
 ) -> Result<Verdict, JudgeError> {
-    let conduct = foreign_writes(store, &party.agent, Some(since))?;
+    add_conduct(store, &party.agent, since, &mut verdict)?;
+    record(store, party, &verdict)?;
+    Ok(verdict)
+}
+
+fn add_conduct(
+    store: &mut Store,
+    agent: &AgentId,
+    since: Timestamp,
+    verdict: &mut Verdict,
+) -> Result<(), JudgeError> {
+    let conduct = foreign_writes(store, agent, Some(since))?;
     if conduct.status == Status::Fail {
         verdict.verdict = Answer::Fail;
     }
     verdict.checks.push(conduct);
+    Ok(())
+}
+
+fn record(store: &mut Store, party: &Party, verdict: &Verdict) -> Result<(), JudgeError> {
     let kind = if verdict.is_pass() { EventKind::GatePassed } else { EventKind::GateFailed };
     let failed: Vec<CheckName> = verdict.failures().map(|check| check.name).collect();
     store.record_fact(party, kind, None, &json!({ "commit": verdict.commit, "failed": failed }))?;
-    Ok(verdict)
+    Ok(())
 }
 
 fn named(repo: &Repo, revision: &str) -> Result<Oid, JudgeError> {

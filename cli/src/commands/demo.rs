@@ -108,8 +108,8 @@ impl Demo {
 
     fn work(&mut self) -> Result<(), CliError> {
         self.say(
-            "Now the batch. Watch for: demo-3 reaching for a neighbour's file, demo-4 claiming that tests pass, \
-             demo-5 failing and being handed over",
+            "Now the batch. Watch for: demo-3 reaching for a neighbour's file, demo-4 claiming that tests pass and getting its \
+             work back, demo-5 failing and being handed over",
         )?;
         self.mala(0, &["run", "--max-agents", "3"])
     }
@@ -119,7 +119,9 @@ impl Demo {
         self.mala(0, &["logs", "list", "--kind", "lock.refused"])?;
         self.say("demo-5 failed, and its second attempt found this note")?;
         self.mala(0, &["issue", "show", "demo-5"])?;
-        self.say("Every issue is a commit that was proven")?;
+        self.say("demo-4 offered work that fails. It is kept, and the branch never had it")?;
+        self.mala(0, &["queue", "list", "--all"])?;
+        self.say("Every issue is a commit that was proven before the branch moved to it")?;
         self.run("git", 0, &["log", "--oneline"])?;
         self.say(&format!(
             "That took {} seconds. Look around: cd {} && mala status; mala issue list; git log",

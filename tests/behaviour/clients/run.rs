@@ -207,7 +207,7 @@ fn assert_sent_back(run: &Run, talk: &Talk) {
             run.all("rejected").into_iter().filter(|event| event["issue"] == issue).collect();
         assert_eq!(rejected.len(), 1, "{run:?}");
         let reason = rejected[0]["failed"][0]["detail"].as_str().unwrap().to_owned();
-        assert!(reason.starts_with("`sh check.sh` failed on this very tree, run by mala"), "{reason}");
+        assert!(reason.starts_with("`sh check.sh` failed on what you offered, run by mala"), "{reason}");
         let starts: Vec<_> = run.all("started").into_iter().filter(|event| event["issue"] == issue).collect();
         assert!(
             starts.len() == 2 && starts[0]["session"].is_null() && starts[1]["session"].is_string(),

@@ -170,11 +170,14 @@ fn what_a_person_had_not_committed_is_still_there_afterwards() {
 
 #[test]
 fn what_an_agent_leaves_over_does_not_trouble_the_next() {
-    let batch = Batch::new("echo work > $id.txt; tested && commit done; echo scratch > scratch.txt");
+    let script = "echo work > $id.txt; echo scratch > scratch.txt; tested && \"$MALA\" commit -m \"$id: done\" $id.txt";
+    let batch = Batch::new(script);
     batch.issue("bd-1", &[]);
     let run = batch.run(&[]);
     assert_eq!((run.code, batch.dirt().as_str()), (0, ""), "{run:?}");
+    assert_eq!(run.only("rejected")["failed"][0]["name"], "clean-status", "it is told once: {run:?}");
     assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:scratch.txt"]), "scratch");
+    assert_eq!(batch.world.git(&["show", "--format=", "--name-only"]), "bd-1.txt");
     assert!(batch.notes("bd-1").contains("left uncommitted files"), "{}", batch.notes("bd-1"));
 }
 

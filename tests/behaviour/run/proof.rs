@@ -45,26 +45,37 @@ fn neither_an_ignored_file_nor_the_agents_environment_decides() {
 #[test]
 fn an_object_that_the_agent_writes_over_is_no_proof() {
     let run = run("echo work > other.txt; good=$(git hash-object -w other.txt); rm other.txt
-        echo broken > $id.txt; commit it; bad=$(git rev-parse HEAD:$id.txt)
+        echo broken > $id.txt; commit it; bad=$(git rev-parse refs/mala/candidates/$id/1:$id.txt)
         at() { printf '.git/objects/%s' \"$(printf %s \"$1\" | sed 's|^..|&/|')\"; }
         chmod u+w \"$(at $bad)\"; cp \"$(at $good)\" \"$(at $bad)\"");
     assert!(run.issues("done").is_empty(), "{run:?}");
     let reason = run.only("handed_over")["reason"].to_string();
-    assert!(reason.contains("does not hold what commit"), "{reason}");
+    assert!(reason.contains("does not hold what its name stands for"), "{reason}");
 }
 
 #[test]
 fn the_author_names_the_issue_and_not_malas_own_trailer() {
-    let run = run("echo work > $id.txt; \"$MALA\" commit -m 'bd-999: of another'");
-    assert_rejected(&run, "issue-id");
+    let run = run("echo work > $id.txt
+        \"$MALA\" commit -m 'bd-999: of another' 2> said || { grep -q 'does not name `bd-1`' said && exit 7; }");
+    assert_eq!(
+        run.only("handed_over")["reason"],
+        "the agent ended with code 7",
+        "it is told at once: {run:?}"
+    );
 }
 
 #[test]
-fn a_commit_below_the_last_one_is_judged_whatever_way_it_was_made() {
-    let run = run(
-        "echo more > more.txt; git add more.txt; git commit -qm 'nobody knows'; echo work > $id.txt; commit fine",
+fn no_commit_gets_below_the_last_one_whatever_way_it_is_made() {
+    let batch = Batch::with(
+        "echo more > more.txt; git add more.txt; git commit -qm 'nobody knows'
+        tree=$(git write-tree); git update-ref refs/heads/main $(git commit-tree $tree -p HEAD -m 'by plumbing')
+        echo work > $id.txt; commit fine",
+        ONCE,
     );
-    assert_rejected(&run, "issue-id");
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    assert_eq!((run.code, run.issues("done")), (0, vec!["bd-1"]), "{run:?}");
+    assert_eq!(batch.world.git(&["log", "--format=%s"]), "bd-1: fine\nstart");
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn priorities_and_dependencies_decide_the_order() {
     batch.issue("first", &["--priority", "1"]);
     batch.issue("then", &["--priority", "0", "--after", "first"]);
     let run = batch.run(&["--sequential"]);
-    assert_eq!((run.code, run.issues("claimed")), (0, vec!["first", "then", "late"]), "{run:?}");
+    assert_eq!((run.code, run.issues("claimed")), (0, vec!["first", "late", "then"]), "{run:?}");
 }
 
 #[test]

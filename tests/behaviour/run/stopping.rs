@@ -30,14 +30,18 @@ fn once_judges_what_is_there_and_hands_over_the_rest() {
     );
     interrupt(&run);
     let run = Run::of(run);
-    assert_eq!(run.issues("done"), ["bd-1"], "what was committed counts: {run:?}");
+    assert_eq!(run.issues("queued"), ["bd-1"], "what was offered counts: {run:?}");
+    let left = run.summary()["left"][0]["why"].as_str().unwrap().to_owned();
+    assert_eq!(left, "its work waits in the landing queue as entry 1: mala queue run");
     assert_eq!(
         (run.issues("claimed"), batch.status_of("bd-2").as_str()),
         (vec!["bd-1"], "open"),
         "nothing new"
     );
     assert_eq!(batch.world.git(&["show", "refs/mala/bd-1/1:half.txt"]), "half");
-    assert_eq!((run.code, batch.dirt().as_str()), (1, ""));
+    assert_eq!((run.code, batch.dirt().as_str()), (1, ""), "nothing unproven stays in the checkout");
+    crate::cli::done(&batch.world, "queue run");
+    assert_eq!((batch.status_of("bd-1").as_str(), batch.read("bd-1.txt").as_str()), ("closed", "work\n"));
     batch.assert_nothing_left();
 }
 
@@ -94,7 +98,7 @@ fn three_times_is_now_and_the_next_start_makes_it_good() {
 }
 
 #[test]
-fn commits_that_nobody_had_time_to_judge_are_listed_too() {
+fn an_offer_that_nobody_had_time_to_judge_is_kept_and_named() {
     let script =
         "trap '' TERM; echo work > $id.txt; commit untested; touch $OUT; while :; do sleep 0.05; done";
     let (batch, run) = begun(script);
@@ -102,9 +106,9 @@ fn commits_that_nobody_had_time_to_judge_are_listed_too() {
         kill(Pid::from_raw(i32::try_from(run.id()).unwrap()), signal).unwrap();
     }
     let run = Run::of(run);
-    let commit = batch.world.git(&["rev-parse", "HEAD"]);
-    assert_eq!(run.summary()["not_accepted"][0]["commit"], commit, "{run:?}");
-    assert!(batch.notes("bd-1").contains(&commit), "{}", batch.notes("bd-1"));
+    assert_eq!(run.only("handed_over")["saved_ref"], "refs/mala/candidates/bd-1/1", "{run:?}");
+    assert!(batch.notes("bd-1").contains("refs/mala/candidates/bd-1/1"), "{}", batch.notes("bd-1"));
+    assert_eq!(batch.world.git(&["log", "--format=%s"]), "start");
 }
 
 #[test]

@@ -53,22 +53,21 @@ fn uncommitted_files_and_missing_hooks_are_warned_about_at_the_start() {
 }
 
 #[test]
-fn commits_that_were_not_accepted_are_listed_with_the_way_to_undo_them() {
+fn work_that_was_not_accepted_never_touches_the_branch_and_is_named_with_the_way_to_it() {
     let script = "case $attempt in 1) echo broken > $id.txt; commit untested;; *) echo work > $id.txt; tested && commit done;; esac";
     let batch = Batch::with(script, "[run]\ngate_attempts = 0");
     batch.issue("bd-1", &[]);
     let answer = batch.text(&[]);
-    let bad = batch.world.git(&["rev-parse", "HEAD~1"]);
     assert_eq!(answer.code, 0, "{answer:?}");
-    assert!(answer.out.contains(&format!("git revert {}", &bad[..10])), "{bad}: {answer:?}");
+    assert!(answer.out.contains("saved to refs/mala/candidates/bd-1/1"), "{answer:?}");
+    assert_eq!(batch.world.git(&["log", "--format=%s"]), "bd-1: done\nstart");
     let batch = Batch::with(script, "[run]\ngate_attempts = 0\nattempts = 1");
     batch.issue("bd-1", &[]);
     let run = batch.run(&[]);
-    let bad = batch.world.git(&["rev-parse", "HEAD"]);
-    let listed = &run.summary()["not_accepted"];
-    assert_eq!(listed[0]["commit"], bad, "{run:?}");
-    assert_eq!((&listed[0]["issue"], &listed[0]["attempt"]), (&"bd-1".into(), &1.into()));
-    assert_eq!(listed[0]["undo"], format!("git revert {bad}"));
+    assert_eq!(run.summary()["not_accepted"], serde_json::json!([]), "{run:?}");
+    assert_eq!(batch.world.git(&["log", "--format=%s"]), "start");
+    let diff = done(&batch.world, "diff bd-1/1");
+    assert!(diff.out.contains("+broken"), "{diff:?}");
 }
 
 /// What appears on a terminal of this kind.

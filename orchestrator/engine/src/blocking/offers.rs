@@ -68,13 +68,14 @@ impl BlockingOps {
         Ok(entry)
     }
 
-    /// Takes what the attempt has offered out of the checkout. What it has changed since is saved.
+    /// Takes what the attempt has offered out of the checkout. What it has changed since is saved. A file that cannot be restored
+    /// stays where it is: landing looks at what it would write, and the note names it.
     pub(super) fn take_out(&self, attempt: &Attempt) -> Result<()> {
         let offer = self.offer_of(attempt)?.map(|offer| later_than(&offer.commit)).unwrap_or_default();
         let Leftovers { trouble, .. } = self.salvage(attempt, &offer);
         match trouble {
-            None => Ok(()),
-            Some(Trouble::NotSaved(why) | Trouble::NotRestored(why)) => Err(EngineError::StillInPlace(why)),
+            None | Some(Trouble::NotRestored(_)) => Ok(()),
+            Some(Trouble::NotSaved(why)) => Err(EngineError::StillInPlace(why)),
         }
     }
 

@@ -10,6 +10,9 @@ use crate::summary::Recovered;
 use crate::validator::Judgement;
 use crate::{State, Step};
 
+/// What becomes of an attempt whose work is offered.
+const QUEUED: &str = "in the landing queue";
+
 impl BlockingOps {
     /// Ends every attempt of runs that are gone: nothing of theirs runs any more, work that passes the gate counts, other
     /// work is saved and handed over. May itself be killed at any point and repeated. One that cannot be ended now, because
@@ -48,8 +51,13 @@ impl BlockingOps {
             State::Claimed => Judgement::default(),
             _ => self.validator.judge(attempt, None).unwrap_or_default(),
         };
-        // What was offered and is in no queue is kept, and somebody else goes on with it.
-        let is_accepted = judgement.accepted && judgement.offer.is_none();
+        if let Some(offer) = judgement.offer.as_ref().filter(|_| judgement.accepted) {
+            self.bring_to_gate(attempt)?;
+            let priority = i64::from(self.source.show(&attempt.issue)?.priority.number());
+            self.enqueue(attempt, offer, priority)?;
+            return Ok(Recovered::new(attempt, QUEUED.to_owned()));
+        }
+        let is_accepted = judgement.accepted;
         if is_accepted {
             self.bring_to_gate(attempt)?;
         }
@@ -81,7 +89,7 @@ impl BlockingOps {
     fn recover_offered(&self, attempt: &Attempt) -> Result<Recovered> {
         let Some(fate) = self.fate(attempt)? else {
             self.take_out(attempt)?;
-            return Ok(Recovered::new(attempt, "in the landing queue".to_owned()));
+            return Ok(Recovered::new(attempt, QUEUED.to_owned()));
         };
         let result = self.settle(attempt, &fate)?;
         let outcome = match &fate {

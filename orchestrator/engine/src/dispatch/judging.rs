@@ -40,7 +40,11 @@ impl Dispatcher {
     fn judge(&self, id: &IssueId) {
         let Some(job) = self.jobs.get(id) else { return };
         let (ops, attempt, is_torn) = (self.ops.clone(), job.attempt.clone(), job.last_turn.is_torn);
-        let (message, later) = (job.last_turn.message.clone(), job.later_changes);
+        let message = job.last_turn.message.clone();
+        // Who gets no further round is not sent back for what it has left.
+        let is_last = matches!(&job.phase, Phase::Judging(judging) if judging.last_call.is_some());
+        let is_last = is_last || self.stopping != Stopping::No || job.last_turn.failure.is_some();
+        let later = if is_last { LaterChanges::Save } else { job.later_changes };
         self.background_for(
             id,
             move || {

@@ -225,7 +225,6 @@ impl Dispatcher {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let offer = job.judgement.offer.take();
         job.judgement = Judgement { failed, offer, ..Judgement::default() };
-        job.gates += 1;
         let no_round = self.no_further_round(id, false);
         self.on_rejection(id, no_round).await;
     }

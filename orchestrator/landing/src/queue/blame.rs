@@ -3,7 +3,7 @@
 
 use std::io;
 
-use mala_core::{EntryState, Oid};
+use mala_core::{CheckName, EntryState, Oid};
 use mala_gate::runner::Tee;
 use mala_git::landing::Stacked;
 use mala_store::Store;
@@ -51,6 +51,7 @@ impl Queue<'_> {
             again.failure().map(|failure| format!("`{}` failed ({})", failure.command, failure.ending()));
         let why = failure.unwrap_or_else(|| "its validation failed".to_owned());
         let entry = self.advance(store, &suspect.entry, EntryState::Red, Some(&why))?;
+        self.record(store, &entry, &suspect.commit, &[CheckName::Command])?;
         let below = layers[..found.green].iter().filter_map(|layer| layer.entry.issue.clone()).collect();
         let rejection = Rejection { validation: again, below };
         round.settled.push(Settled { entry, outcome: Outcome::Red(Box::new(rejection)) });

@@ -44,8 +44,10 @@ impl Queue<'_> {
                 crash_point("queue:landed");
                 round.left_alone.extend(left);
                 store.finish_landing(self.branch)?;
-                let landed = |(entry, commit)| Settled { entry, outcome: Outcome::Landed(commit) };
-                round.settled.extend(entries.into_iter().map(landed));
+                for (entry, commit) in entries {
+                    self.record(store, &entry, &commit, &[])?;
+                    round.settled.push(Settled { entry, outcome: Outcome::Landed(commit) });
+                }
             }
             Ok(Landed::Moved(_)) => {
                 store.undo_landing(self.branch)?;

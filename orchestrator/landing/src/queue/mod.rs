@@ -12,11 +12,12 @@ mod search;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use mala_core::{AgentId, Entry, EntryState, IssueId, Mode, Oid, Owner, Target, Want};
+use mala_core::{AgentId, CheckName, Entry, EntryState, IssueId, Mode, Oid, Owner, Target, Want};
 use mala_gate::runner::{RunError, Tee};
 use mala_git::landing::{self, LandError, Stacked};
 use mala_git::{GitError, Repo, RepoPath};
-use mala_store::{EntryChange, EntryFilter, Store, StoreError};
+use mala_store::{EntryChange, EntryFilter, EventKind, Party, Store, StoreError};
+use serde_json::json;
 use thiserror::Error;
 
 use crate::slots::{Pool, Slots};
@@ -300,7 +301,17 @@ impl Queue<'_> {
                 EntryState::Held => self.advance(store, &entry, EntryState::Waiting, None)?,
                 _ => entry,
             };
-            match self.put_on(&top, &entry)? {
+            let stacked = match self.put_on(&top, &entry) {
+                // An object of it was written over: that is nothing a later round could mend.
+                Err(QueueError::Land(LandError::Git(error @ GitError::Forged { .. }))) => {
+                    let why = error.to_string();
+                    let entry = self.advance(store, &entry, EntryState::Failed, Some(&why))?;
+                    round.settled.push(Settled { entry, outcome: Outcome::Failed(why) });
+                    continue;
+                }
+                stacked => stacked?,
+            };
+            match stacked {
                 Stacked::Commit(commit) => {
                     top = commit.clone();
                     layers.push(Layer { entry, commit });
@@ -315,6 +326,7 @@ impl Queue<'_> {
                 Stacked::Conflict(files) => {
                     let why = format!("the branch has changed {} since", list(&files));
                     let entry = self.advance(store, &entry, EntryState::Conflict, Some(&why))?;
+                    self.record(store, &entry, &entry.head, &[CheckName::Outcome])?;
                     round.settled.push(Settled { entry, outcome: Outcome::Conflict(files) });
                 }
             }
@@ -371,6 +383,27 @@ impl Queue<'_> {
             .map(|conflict| format!("`{}` of `{}`", conflict.contended(), conflict.holder.agent))
             .collect();
         Ok((!names.is_empty()).then(|| format!("it waits for {}", names.join(", "))))
+    }
+
+    /// Records the verdict on an agent's work.
+    fn record(
+        &self,
+        store: &mut Store,
+        entry: &Entry,
+        commit: &Oid,
+        failed: &[CheckName],
+    ) -> Result<(), QueueError> {
+        let Some(agent) = entry.agent.clone() else { return Ok(()) };
+        let party = Party {
+            agent,
+            owner: self.owner.clone(),
+            supervised: true,
+            issue: entry.issue.clone(),
+            run: entry.run.clone(),
+        };
+        let kind = if failed.is_empty() { EventKind::GatePassed } else { EventKind::GateFailed };
+        store.record_fact(&party, kind, None, &json!({ "commit": commit, "failed": failed }))?;
+        Ok(())
     }
 
     fn advance(
