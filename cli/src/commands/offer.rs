@@ -62,7 +62,7 @@ pub(super) fn answer(caller: &Caller, context: &Context, commit: Option<&Oid>) -
 fn not_offered(error: OfferError) -> CliError {
     match error {
         OfferError::NoAttempt { .. }
-        | OfferError::NotOnTip { .. }
+        | OfferError::NotOnBranch { .. }
         | OfferError::Refused(_)
         | OfferError::OfAPerson(_) => CliError::refused(error),
         OfferError::Store(error) => error.into(),

@@ -16,8 +16,8 @@ use thiserror::Error;
 pub enum OfferError {
     #[error("`{agent}` has no attempt under way, so it has nothing to offer")]
     NoAttempt { agent: AgentId },
-    #[error("{} was not made on the last commit of the branch: offer again with `mala commit`", .commit.short())]
-    NotOnTip { commit: Oid },
+    #[error("{} was not made on a commit of the branch: offer again with `mala commit`", .commit.short())]
+    NotOnBranch { commit: Oid },
     #[error("{}", said(.0))]
     Refused(Vec<Check>),
     #[error(
@@ -65,9 +65,13 @@ pub fn last_offer(repo: &Repo, attempt: &Attempt) -> Result<Option<Pinned>, Offe
 /// Looks at a commit that an agent has made, and pins it.
 pub fn register(repo: &Repo, gate: &Gate, attempt: &Attempt, commit: &Oid) -> Result<Pinned, OfferError> {
     let made = repo.commit(commit)?;
-    let tip = repo.resolve("HEAD")?;
-    if made.parents.as_slice() != tip.as_slice() {
-        return Err(OfferError::NotOnTip { commit: commit.clone() });
+    // Something may have landed since it was made: the queue puts it on top of that.
+    let is_on_branch = match (made.parents.as_slice(), repo.resolve("HEAD")?) {
+        ([parent], Some(tip)) => *parent == tip || repo.is_ancestor(parent, &tip)?,
+        _ => false,
+    };
+    if !is_on_branch {
+        return Err(OfferError::NotOnBranch { commit: commit.clone() });
     }
     let mut store = Store::open(repo.scope())?;
     if !allows_dirty(&mut store)? {

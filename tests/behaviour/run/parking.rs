@@ -317,19 +317,20 @@ fn who_has_waited_goes_on_before_anything_new_and_not_beside_others() {
         .events
         .iter()
         .map(|event| (event["event"].as_str().unwrap(), event["issue"].as_str().unwrap_or_default()))
-        .filter(|(event, _)| ["started", "parked", "done"].contains(event))
+        .filter(|(event, _)| ["started", "parked", "queued"].contains(event))
         .collect();
     let expected = [
         ("started", "waits"),
         ("parked", "waits"),
         ("started", "slow"),
-        ("done", "slow"),
+        ("queued", "slow"),
         ("started", "waits"),
-        ("done", "waits"),
+        ("queued", "waits"),
         ("started", "new"),
-        ("done", "new"),
+        ("queued", "new"),
     ];
     assert_eq!(order, expected, "{run:?}");
+    assert_eq!(run.issues("done").len(), 3, "{run:?}");
 }
 
 #[test]
