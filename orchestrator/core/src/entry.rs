@@ -81,6 +81,8 @@ pub struct Entry {
     pub kills: u32,
     /// The commit on the branch that it has become.
     pub landed: Option<Oid>,
+    /// Its work is out of the checkout, so that it can take part in a round.
+    pub is_ready: bool,
 }
 
 /// Where an entry stands.

@@ -10,6 +10,7 @@ mod demo;
 mod endings;
 mod git_locks;
 mod kills;
+mod landing;
 mod limits;
 mod obstacles;
 mod parking;
@@ -169,6 +170,23 @@ impl Batch {
         }
         assert_eq!(git_locks::locks(&self.world), Vec::<String>::new(), "git's locks are left");
         assert_eq!(self.world.git(&["for-each-ref", "refs/mala-runs"]), "");
+        self.assert_every_tip_is_green();
+    }
+
+    /// The oracle: a fresh clone walks every commit that mala has moved the branch to, and runs the required command there.
+    pub(crate) fn assert_every_tip_is_green(&self) {
+        let clone = self.outside("oracle");
+        let _ = fs::remove_dir_all(&clone);
+        self.world.git(&["clone", "-q", "--shared", ".", clone.to_str().unwrap()]);
+        let moves = self.world.git(&["log", "-g", "--format=%H %gs", "HEAD"]);
+        let tips = moves.lines().filter(|line| line.contains(" mala: landed "));
+        for tip in tips.map(|line| line.split(' ').next().unwrap()) {
+            let run = |program: &str, args: &[&str]| {
+                self.world.command(program).current_dir(&clone).args(args).status().unwrap().success()
+            };
+            assert!(run("git", &["checkout", "-q", tip]), "{tip} is there");
+            assert!(run("sh", &["check.sh"]), "{tip} is red");
+        }
     }
 }
 

@@ -260,7 +260,9 @@ fn what_somebody_writes_between_two_tries_to_restore_is_saved_too() {
 
 #[test]
 fn one_file_that_cannot_be_restored_keeps_no_other_one_from_it_and_is_named() {
-    for (end, event) in [("exit 1", "handed_over"), (r#"tested && "$MALA" commit -m "$id: work" work.txt"#, "done")] {
+    for (end, event) in
+        [("exit 1", "handed_over"), (r#"tested && "$MALA" commit -m "$id: work" work.txt"#, "done")]
+    {
         let left =
             "echo agent > a.locked; echo agent > scratch.txt; git add scratch.txt; echo agent > base.txt";
         let batch = with_locked(&format!("echo work > work.txt; {end}; {left}"), &["a.locked"]);

@@ -79,7 +79,7 @@ impl Live {
             Event::Doing { issue, what, .. } => self.say(issue, what),
             Event::Gating { issue, .. } => self.say(issue, "at the gate"),
             Event::Queued { issue, entry, .. } => {
-                self.say(issue, &format!("in the landing queue (entry {entry})"))
+                self.say(issue, &format!("in the landing queue (entry {entry})"));
             }
             Event::Held { issue: Some(issue), why, .. } => self.say(issue, &format!("not landed yet: {why}")),
             Event::Rejected { issue, .. } => self.say(issue, "told what is missing"),

@@ -98,7 +98,7 @@ impl BlockingOps {
     /// next agent finds a clean checkout.
     fn accept(&self, end: &AttemptEnd) -> Result<EndResult> {
         let attempt = &end.attempt;
-        let left = self.salvage(attempt, "left over after the issue was done");
+        let left = self.leftovers(attempt, "left over after the issue was done")?;
         let reason = match (&end.judgement.outcome, end.judgement.commits.as_slice()) {
             (Some(outcome), _) => outcome.clone(),
             (None, commits) => format!("committed as {}", commits.join(", ")),
@@ -116,7 +116,7 @@ impl BlockingOps {
     /// The attempt has failed: its work is saved, its issue gets a note and goes back.
     fn hand_over(&self, end: &AttemptEnd, reason: &str, cause: Cause) -> Result<EndResult> {
         let attempt = &end.attempt;
-        let mut left = self.salvage(attempt, reason);
+        let mut left = self.leftovers(attempt, reason)?;
         left.offer = self.offer_of(attempt)?;
         let commits = self.commits(end);
         let note = note::text(&Handoff {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use mala_core::{Attempt, AttemptId, CheckName, Entry, EntryState, IssueId, crash_point};
+use mala_core::{Attempt, AttemptId, AttemptState, CheckName, Entry, EntryState, IssueId, crash_point};
 use mala_git::salvage::{self, SavedRef};
 use mala_git::{Oid, RepoPath};
 use mala_landing::offer::last_offer;
@@ -63,14 +63,22 @@ impl BlockingOps {
             priority,
         })?;
         crash_point("offer:queued");
+        self.make_ready(attempt, entry)
+    }
+
+    /// Takes the work of an entry out of the checkout, unless that was done before.
+    pub(super) fn make_ready(&self, attempt: &Attempt, entry: Entry) -> Result<Entry> {
+        if entry.is_ready {
+            return Ok(entry);
+        }
         self.take_out(attempt)?;
         crash_point("offer:out");
-        Ok(entry)
+        Ok(self.store()?.make_entry_ready(entry.id)?)
     }
 
     /// Takes what the attempt has offered out of the checkout. What it has changed since is saved. A file that cannot be restored
     /// stays where it is: landing looks at what it would write, and the note names it.
-    pub(super) fn take_out(&self, attempt: &Attempt) -> Result<()> {
+    fn take_out(&self, attempt: &Attempt) -> Result<()> {
         let offer = self.offer_of(attempt)?.map(|offer| later_than(&offer.commit)).unwrap_or_default();
         let Leftovers { trouble, .. } = self.salvage(attempt, &offer);
         match trouble {
@@ -140,16 +148,37 @@ impl BlockingOps {
 
     /// What became of the attempt's offer, if that is known.
     pub(crate) fn fate(&self, attempt: &Attempt) -> Result<Option<Fate>> {
-        let Some(entry) = self.entries_of(attempt)?.pop() else { return Ok(None) };
-        let why =
-            || entry.reason.clone().unwrap_or_else(|| format!("its entry in the queue is {}", entry.state));
-        Ok(match entry.state {
-            EntryState::Landed => {
-                Some(Fate::Landed(entry.landed.as_ref().unwrap_or(&entry.head).to_string()))
-            }
-            state if state.is_over() => Some(Fate::Rejected(why())),
-            _ => None,
-        })
+        Ok(self.entries_of(attempt)?.pop().and_then(|entry| fate_of(&entry)))
+    }
+
+    /// What the attempt has left, saved and out of the checkout. While its work is in the queue nothing of it is in the checkout,
+    /// and what is changed there is somebody else's.
+    pub(super) fn leftovers(&self, attempt: &Attempt, reason: &str) -> Result<Leftovers> {
+        if !self.is_out(attempt)? {
+            return Ok(self.salvage(attempt, reason));
+        }
+        let name = salvage::attempt_ref(&attempt.issue, attempt.number);
+        let saved = salvage::saved_as(&self.repo, &name, attempt.started_at)?;
+        let mut files = BTreeSet::new();
+        for saved in &saved {
+            files.extend(saved.files(&self.repo)?);
+        }
+        Ok(Leftovers { saved, files: files.into_iter().collect(), ..Leftovers::default() })
+    }
+
+    fn is_out(&self, attempt: &Attempt) -> Result<bool> {
+        let is_offered = self.store()?.attempt(attempt.id)?.state == AttemptState::Offered;
+        Ok(is_offered && self.entries_of(attempt)?.pop().is_some_and(|entry| entry.is_ready))
+    }
+}
+
+/// What became of an offer, if that is known.
+pub(super) fn fate_of(entry: &Entry) -> Option<Fate> {
+    let why = || entry.reason.clone().unwrap_or_else(|| format!("its entry in the queue is {}", entry.state));
+    match entry.state {
+        EntryState::Landed => Some(Fate::Landed(entry.landed.as_ref().unwrap_or(&entry.head).to_string())),
+        state if state.is_over() => Some(Fate::Rejected(why())),
+        _ => None,
     }
 }
 

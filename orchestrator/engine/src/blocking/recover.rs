@@ -4,6 +4,7 @@ use mala_core::{Attempt, Interruption, RunId};
 use mala_git::salvage;
 use mala_store::Progress;
 
+use super::offers::fate_of;
 use super::{AttemptEnd, BlockingOps, Cause, EndKind, Fate};
 use crate::error::{Result, causes};
 use crate::summary::Recovered;
@@ -87,9 +88,15 @@ impl BlockingOps {
 
     /// What waits in the landing queue goes on waiting, out of the checkout.
     fn recover_offered(&self, attempt: &Attempt) -> Result<Recovered> {
-        let Some(fate) = self.fate(attempt)? else {
-            self.take_out(attempt)?;
-            return Ok(Recovered::new(attempt, QUEUED.to_owned()));
+        let fate = match self.entries_of(attempt)?.pop() {
+            Some(entry) => match fate_of(&entry) {
+                Some(fate) => fate,
+                None => {
+                    self.make_ready(attempt, entry)?;
+                    return Ok(Recovered::new(attempt, QUEUED.to_owned()));
+                }
+            },
+            None => Fate::Rejected("its offer is in no queue".to_owned()),
         };
         let result = self.settle(attempt, &fate)?;
         let outcome = match &fate {

@@ -26,8 +26,7 @@ impl Queue<'_> {
         &self,
         store: &mut Store,
         tip: &Oid,
-        (layers, found): (&[Layer], Search),
-        last_red: Option<(usize, Validation)>,
+        (layers, found, last_red): (&[Layer], Search, Option<(usize, Validation)>),
         round: &mut Round,
     ) -> Result<Confirmed, QueueError> {
         let Some(suspect) = layers.get(found.green).filter(|_| found.is_next_red) else {
@@ -73,8 +72,7 @@ impl Queue<'_> {
     pub(super) fn wait_for_green(
         &self,
         store: &mut Store,
-        layers: &[Layer],
-        mends: Option<&Layer>,
+        (layers, mends): (&[Layer], Option<&Layer>),
         why: &str,
         round: &mut Round,
     ) -> Result<(), QueueError> {

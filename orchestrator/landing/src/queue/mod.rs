@@ -172,6 +172,7 @@ impl Queue<'_> {
         let (alone, together): (Vec<Entry>, Vec<Entry>) = self
             .open(store)?
             .into_iter()
+            .filter(|entry| entry.is_ready)
             .partition(|entry| entry.state == EntryState::Held || entry.kills > 0);
         let most = self.size(store)?;
         let layers = self.stack(store, &tip, (together, most), round)?;
@@ -223,7 +224,7 @@ impl Queue<'_> {
             }
             Ok::<_, QueueError>(is_green)
         })?;
-        let green = match self.confirm(store, tip, (layers, found), last_red, round)? {
+        let green = match self.confirm(store, tip, (layers, found, last_red), round)? {
             Confirmed::Green(count) => {
                 let (green, rest) = layers.split_at(count);
                 self.put_back(store, rest)?;
@@ -231,7 +232,7 @@ impl Queue<'_> {
             }
             Confirmed::RedBase(why) => {
                 let mended = self.what_mends(tip, &layers[1..])?;
-                self.wait_for_green(store, layers, mended.as_ref(), &why, round)?;
+                self.wait_for_green(store, (layers, mended.as_ref()), &why, round)?;
                 mended.into_iter().collect()
             }
         };
@@ -319,7 +320,7 @@ impl Queue<'_> {
                 // By the others of this round, perhaps, which may be red; then it is the next one's.
                 Stacked::Nothing if top != *tip && !matches!(self.put_on(tip, &entry)?, Stacked::Nothing) => {
                 }
-                Stacked::Nothing => self.already_there(store, entry, tip, round)?,
+                Stacked::Nothing => self.already_there(store, &entry, tip, round)?,
                 // The same holds for a conflict.
                 Stacked::Conflict(_)
                     if top != *tip && !matches!(self.put_on(tip, &entry)?, Stacked::Conflict(_)) => {}
@@ -344,12 +345,12 @@ impl Queue<'_> {
     fn already_there(
         &self,
         store: &mut Store,
-        entry: Entry,
+        entry: &Entry,
         tip: &Oid,
         round: &mut Round,
     ) -> Result<(), QueueError> {
         let why = "the branch had all of it already";
-        let green = self.advance(store, &entry, EntryState::Green, Some(why))?;
+        let green = self.advance(store, entry, EntryState::Green, Some(why))?;
         self.record_landing(store, tip, tip, &[(green.clone(), tip.clone())])?;
         round.settled.push(Settled { entry: green, outcome: Outcome::Landed(tip.clone()) });
         Ok(())

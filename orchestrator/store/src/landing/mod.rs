@@ -56,6 +56,16 @@ impl Store {
         self.write(|change| change.advance_entry(id, (from, to), entry_change))
     }
 
+    /// The work of an attempt's entry is out of the checkout: from now on it takes part in rounds.
+    pub fn make_entry_ready(&mut self, id: EntryId) -> Result<Entry> {
+        self.write(|change| {
+            let mut entry = change.must_find_entry(id)?;
+            entry.is_ready = true;
+            change.update_entry(&entry)?;
+            Ok(entry)
+        })
+    }
+
     /// Lets an entry that is over, and has not landed, wait once more.
     pub fn retry_entry(&mut self, id: EntryId) -> Result<Entry> {
         self.write(|change| change.retry_entry(id))
@@ -187,6 +197,7 @@ impl Change<'_> {
             rejections,
             kills: 0,
             landed: None,
+            is_ready: new.attempt.is_none(),
         })
     }
 

@@ -18,7 +18,7 @@ pub(crate) const OPEN_STATES: &str = "('waiting', 'validating', 'green', 'landin
 
 const ENTRY_COLUMNS: &str =
     "e.id, e.branch, e.base, e.head, e.pin, e.issue, e.agent, e.run, e.attempt, e.priority,
-     e.state, e.reason, e.arrived_at, e.since, e.rejections, e.kills, e.landed";
+     e.state, e.reason, e.arrived_at, e.since, e.rejections, e.kills, e.landed, e.is_ready";
 
 impl View<'_> {
     /// Entries that the condition names, in the order in which they are served.
@@ -148,6 +148,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         rejections: row.get(14)?,
         kills: row.get(15)?,
         landed: rows::word(row, 16, Oid::parse)?,
+        is_ready: row.get(17)?,
     })
 }
 
@@ -175,8 +176,8 @@ impl Change<'_> {
     /// Stores an entry that has just arrived. Returns its number.
     pub(super) fn insert_entry(&mut self, entry: &Entry) -> Result<EntryId, Fault> {
         let sql = "INSERT INTO entry (scope, branch, base, head, pin, issue, agent, run, attempt, priority,
-                 state, arrived_at, since, rejections, kills)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+                 state, arrived_at, since, rejections, kills, is_ready)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
         self.sql.prepare_cached(sql)?.execute(params![
             self.scope,
             entry.branch,
@@ -193,6 +194,7 @@ impl Change<'_> {
             entry.since.as_millis(),
             entry.rejections,
             entry.kills,
+            entry.is_ready,
         ])?;
         Ok(EntryId(self.sql.last_insert_rowid()))
     }
@@ -200,7 +202,8 @@ impl Change<'_> {
     /// Stores what may change about an entry.
     pub(super) fn update_entry(&mut self, entry: &Entry) -> Result<(), Fault> {
         let sql =
-            "UPDATE entry SET state = ?2, reason = ?3, since = ?4, rejections = ?5, kills = ?6, landed = ?7
+            "UPDATE entry SET state = ?2, reason = ?3, since = ?4, rejections = ?5, kills = ?6, landed = ?7,
+                 is_ready = ?8
              WHERE id = ?1";
         self.sql.prepare_cached(sql)?.execute(params![
             entry.id.0,
@@ -210,6 +213,7 @@ impl Change<'_> {
             entry.rejections,
             entry.kills,
             entry.landed.as_ref().map(Oid::as_str),
+            entry.is_ready,
         ])?;
         Ok(())
     }

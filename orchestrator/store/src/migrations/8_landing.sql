@@ -1,5 +1,6 @@
     -- The landing queue belongs to the repository: all its checkouts share it. `scope` is the one that an entry was offered in.
     -- `pin` is the ref that keeps the candidate, `landed` the commit on the branch that it has become. No entry is ever deleted.
+    -- `is_ready`: its work is out of the checkout, so that it can take part in a round.
     CREATE TABLE entry (
         id         INTEGER PRIMARY KEY,
         scope      INTEGER NOT NULL REFERENCES scope,
@@ -18,7 +19,8 @@
         since      INTEGER NOT NULL,
         rejections INTEGER NOT NULL,
         kills      INTEGER NOT NULL,
-        landed     TEXT
+        landed     TEXT,
+        is_ready   INTEGER NOT NULL
     ) STRICT;
     CREATE INDEX entry_open ON entry (branch, priority, id)
         WHERE state IN ('waiting', 'validating', 'green', 'landing', 'held');

@@ -177,6 +177,7 @@ fn entry() -> Entry {
         rejections: 0,
         kills: 0,
         landed: None,
+        is_ready: true,
     }
 }
 
