@@ -32,7 +32,7 @@ use crate::validator::{Judgement, Validator};
 pub(crate) use ending::{AttemptEnd, Cause, EndKind, EndResult};
 use journal::StoreClaim;
 pub use journal::unfinished_run;
-pub(crate) use offers::{Fate, PutBack};
+pub(crate) use offers::{CheckoutState, Fate, PutBack, Queued};
 pub(crate) use parking::WaitOutcome;
 
 /// Does the blocking work of a run. The store is used by one thread at a time.

@@ -269,6 +269,10 @@ impl Dispatcher {
     async fn summary(&mut self) -> Summary {
         self.forget_closed().await;
         self.note_what_is_left();
+        let ops = self.ops.clone();
+        let queued = tokio::task::spawn_blocking(move || ops.queued()).await;
+        // What waits there is safe, also if it cannot be listed now.
+        self.left.extend(queued.ok().and_then(Result::ok).unwrap_or_default());
         let costs: Vec<f64> = self.attempts.iter().filter_map(|attempt| attempt.cost).collect();
         let (ops, since) = (self.ops.clone(), self.started_at);
         let contention = tokio::task::spawn_blocking(move || ops.contention(since)).await;

@@ -10,7 +10,7 @@ use mala_issues::Label;
 use mala_store::{End, Finish, Next, Progress};
 use serde_json::json;
 
-use super::BlockingOps;
+use super::{BlockingOps, CheckoutState};
 use crate::error::Result;
 use crate::note::{self, Handoff};
 use crate::options::Keeping;
@@ -48,6 +48,7 @@ pub(crate) struct AttemptEnd {
     pub(crate) log: Option<String>,
     pub(crate) cost: Option<f64>,
     pub(crate) tokens: u64,
+    pub(crate) checkout: CheckoutState,
 }
 
 impl AttemptEnd {
@@ -61,6 +62,7 @@ impl AttemptEnd {
             log: None,
             cost: None,
             tokens: 0,
+            checkout: CheckoutState::default(),
         }
     }
 }
@@ -98,7 +100,7 @@ impl BlockingOps {
     /// next agent finds a clean checkout.
     fn accept(&self, end: &AttemptEnd) -> Result<EndResult> {
         let attempt = &end.attempt;
-        let left = self.leftovers(attempt, "left over after the issue was done")?;
+        let left = self.leftovers(end, "left over after the issue was done")?;
         let reason = match (&end.judgement.outcome, end.judgement.commits.as_slice()) {
             (Some(outcome), _) => outcome.clone(),
             (None, commits) => format!("committed as {}", commits.join(", ")),
@@ -116,7 +118,7 @@ impl BlockingOps {
     /// The attempt has failed: its work is saved, its issue gets a note and goes back.
     fn hand_over(&self, end: &AttemptEnd, reason: &str, cause: Cause) -> Result<EndResult> {
         let attempt = &end.attempt;
-        let mut left = self.leftovers(attempt, reason)?;
+        let mut left = self.leftovers(end, reason)?;
         left.offer = self.offer_of(attempt)?;
         let commits = self.commits(end);
         let note = note::text(&Handoff {

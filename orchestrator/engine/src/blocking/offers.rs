@@ -25,6 +25,22 @@ pub(crate) enum Fate {
     Rejected(String),
 }
 
+/// Work that waits in the queue.
+#[derive(Debug)]
+pub(crate) struct Queued {
+    pub(crate) entry: Entry,
+    pub(crate) checkout: CheckoutState,
+}
+
+/// Whether everything of an attempt is out of the checkout while its work waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum CheckoutState {
+    #[default]
+    Restored,
+    /// Some files could not be restored; they are named when the attempt ends.
+    Unrestored,
+}
+
 /// Whether work that was rejected is back in the checkout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PutBack {
@@ -49,7 +65,7 @@ impl BlockingOps {
     }
 
     /// Makes the entry and takes the work out of the checkout. May be repeated.
-    pub(crate) fn enqueue(&self, attempt: &Attempt, offer: &Offer, priority: i64) -> Result<Entry> {
+    pub(crate) fn enqueue(&self, attempt: &Attempt, offer: &Offer, priority: i64) -> Result<Queued> {
         let branch = self.repo.branch()?.ok_or(EngineError::NoBranch)?;
         let entry = self.store()?.enqueue(&NewEntry {
             branch,
@@ -67,22 +83,23 @@ impl BlockingOps {
     }
 
     /// Takes the work of an entry out of the checkout, unless that was done before.
-    pub(super) fn make_ready(&self, attempt: &Attempt, entry: Entry) -> Result<Entry> {
+    pub(super) fn make_ready(&self, attempt: &Attempt, entry: Entry) -> Result<Queued> {
         if entry.is_ready {
-            return Ok(entry);
+            return Ok(Queued { entry, checkout: CheckoutState::Restored });
         }
-        self.take_out(attempt)?;
+        let checkout = self.take_out(attempt)?;
         crash_point("offer:out");
-        Ok(self.store()?.make_entry_ready(entry.id)?)
+        Ok(Queued { entry: self.store()?.make_entry_ready(entry.id)?, checkout })
     }
 
     /// Takes what the attempt has offered out of the checkout. What it has changed since is saved. A file that cannot be restored
     /// stays where it is: landing looks at what it would write, and the note names it.
-    fn take_out(&self, attempt: &Attempt) -> Result<()> {
+    fn take_out(&self, attempt: &Attempt) -> Result<CheckoutState> {
         let offer = self.offer_of(attempt)?.map(|offer| later_than(&offer.commit)).unwrap_or_default();
         let Leftovers { trouble, .. } = self.salvage(attempt, &offer);
         match trouble {
-            None | Some(Trouble::NotRestored(_)) => Ok(()),
+            None => Ok(CheckoutState::Restored),
+            Some(Trouble::NotRestored(_)) => Ok(CheckoutState::Unrestored),
             Some(Trouble::NotSaved(why)) => Err(EngineError::StillInPlace(why)),
         }
     }
@@ -146,6 +163,19 @@ impl BlockingOps {
         self.settle(&attempt, fate).map(|_| ())
     }
 
+    /// Open entries that are for issues, with why they wait.
+    pub(crate) fn queued(&self) -> Result<Vec<(IssueId, String)>> {
+        let open = EntryFilter { open: true, ..EntryFilter::default() };
+        let entries = self.store()?.entries(&open)?;
+        let told = |entry: Entry| {
+            let why = entry.reason.map(|why| format!(", because {why}")).unwrap_or_default();
+            let text =
+                format!("its work waits in the landing queue as entry {}{why}: mala queue run", entry.id);
+            Some((entry.issue?, text))
+        };
+        Ok(entries.into_iter().filter_map(told).collect())
+    }
+
     /// What became of the attempt's offer, if that is known.
     pub(crate) fn fate(&self, attempt: &Attempt) -> Result<Option<Fate>> {
         Ok(self.entries_of(attempt)?.pop().and_then(|entry| fate_of(&entry)))
@@ -153,8 +183,9 @@ impl BlockingOps {
 
     /// What the attempt has left, saved and out of the checkout. While its work is in the queue nothing of it is in the checkout,
     /// and what is changed there is somebody else's.
-    pub(super) fn leftovers(&self, attempt: &Attempt, reason: &str) -> Result<Leftovers> {
-        if !self.is_out(attempt)? {
+    pub(super) fn leftovers(&self, end: &AttemptEnd, reason: &str) -> Result<Leftovers> {
+        let attempt = &end.attempt;
+        if end.checkout == CheckoutState::Unrestored || !self.is_out(attempt)? {
             return Ok(self.salvage(attempt, reason));
         }
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);

@@ -37,6 +37,7 @@ impl Dispatcher {
             log: Some(job.log.display().to_string()),
             cost: job.meter.usage().cost,
             tokens: job.tokens(),
+            checkout: job.checkout,
         };
         job.phase = Phase::Ending { end: Box::new(end), tries: 0 };
         self.try_to_end(id);

@@ -1,12 +1,12 @@
 //! What jobs are told, and which phase each of it means something in.
 
-use mala_core::{Entry, IssueId};
+use mala_core::IssueId;
 use mala_landing::queue::Round;
 
 use super::Dispatcher;
 use super::feed::Found;
 use super::job::Phase;
-use crate::blocking::{Claim, EndResult, Fate, Fingerprint, PutBack, WaitOutcome};
+use crate::blocking::{Claim, EndResult, Fate, Fingerprint, PutBack, Queued, WaitOutcome};
 use crate::error::{Result, causes};
 use crate::event::Held;
 use crate::health::Contention;
@@ -32,7 +32,7 @@ pub(super) enum WorkerEvent {
 pub(super) enum JobEvent {
     Session(SessionEvent),
     Judged(Result<Box<(Judgement, Fingerprint)>>),
-    Queued(Result<Entry>),
+    Queued(Result<Queued>),
     WorkBack(Result<PutBack>),
     Fate(Result<Option<Fate>>),
     WaitOver { awaited: Vec<Held>, result: Result<WaitOutcome> },

@@ -11,7 +11,7 @@ use mala_core::{Attempt, EntryId, Issue, Timestamp};
 use tokio::time::Instant;
 
 use crate::State;
-use crate::blocking::{AttemptEnd, Fingerprint, LaterChanges};
+use crate::blocking::{AttemptEnd, CheckoutState, Fingerprint, LaterChanges};
 use crate::limits::{Limits, Meter};
 use crate::session::Session;
 use crate::validator::Judgement;
@@ -49,6 +49,8 @@ pub(super) struct Job {
     /// What becomes of files that it changes after its offer.
     pub(super) later_changes: LaterChanges,
     pub(super) waits: WaitHistory,
+    /// Whether all of it left the checkout when its work was queued.
+    pub(super) checkout: CheckoutState,
 }
 
 /// What an attempt is busy with.
@@ -203,6 +205,7 @@ impl Job {
             is_nudged: false,
             later_changes: LaterChanges::SendBack,
             waits: WaitHistory::Fine,
+            checkout: CheckoutState::default(),
         }
     }
 

@@ -17,7 +17,7 @@ use super::job::{AfterWait, Due, Phase};
 use super::stop::Stopping;
 use super::{Dispatcher, WorkerEvent, causes};
 use crate::State;
-use crate::blocking::{EndKind, Fate, PutBack};
+use crate::blocking::{EndKind, Fate, PutBack, Queued};
 use crate::error::{EngineError, Result};
 use crate::event::Event;
 use crate::validator::{FailedCheck, Judgement};
@@ -75,12 +75,12 @@ impl Dispatcher {
         self.background_for(id, move || ops.enqueue(&attempt, &offer, priority), JobEvent::Queued);
     }
 
-    pub(super) fn on_queued(&mut self, id: &IssueId, queued: Result<Entry>) {
+    pub(super) fn on_queued(&mut self, id: &IssueId, queued: Result<Queued>) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Phase::Offering { tries } = job.phase else { return };
         match queued {
-            Ok(entry) => {
-                job.state = State::Offered;
+            Ok(Queued { entry, checkout }) => {
+                (job.state, job.checkout) = (State::Offered, checkout);
                 job.phase = Phase::Offered { entry: entry.id };
                 let agent = job.attempt.agent.clone();
                 let commit = entry.head.to_string();
@@ -308,11 +308,9 @@ impl Dispatcher {
     }
 
     fn leave_queued(&mut self, id: &IssueId) {
-        let Some(job) = self.jobs.remove(id) else { return };
-        let Phase::Offered { entry } = job.phase else { return };
+        self.jobs.remove(id);
+        // The summary names what waits.
         self.ready.settle(id, false);
-        let why = format!("its work waits in the landing queue as entry {entry}: mala queue run");
-        self.left.insert(id.clone(), why);
     }
 }
 

@@ -92,7 +92,10 @@ async fn what_a_person_is_in_the_way_of_stays_queued_and_holds_nobody_up() {
     });
     let summary = run.await.unwrap();
     assert_eq!((summary.attempts.len(), summary.attempts[0].issue.as_str()), (1, "b"));
-    assert_eq!(summary.left[0].why, "its work waits in the landing queue as entry 1: mala queue run");
+    assert_eq!(
+        summary.left[0].why,
+        "its work waits in the landing queue as entry 1, because as the test says: mala queue run"
+    );
     assert_eq!(world.attempt("a").state, AttemptState::Offered);
     assert!(!world.shown("a").is_closed(), "it is closed when it is on the branch, not before");
 }

@@ -8,7 +8,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::world::{World, accepted, rejected, said};
-use crate::blocking::{AttemptEnd, Cause, EndResult, Fingerprint, PutBack, WaitOutcome};
+use crate::blocking::{
+    AttemptEnd, Cause, CheckoutState, EndResult, Fingerprint, PutBack, Queued, WaitOutcome,
+};
 use crate::dispatch::Dispatcher;
 use crate::dispatch::events::JobEvent;
 use crate::dispatch::job::{AfterWait, Backoff, Due, Job, Judging, Phase, Question, Running};
@@ -137,7 +139,7 @@ fn event(name: &str) -> JobEvent {
         "accepted" => judged(accepted()),
         "rejected" => judged(rejected("tests")),
         "gate failed" => JobEvent::Judged(Err(error())),
-        "queued" => JobEvent::Queued(Ok(entry())),
+        "queued" => JobEvent::Queued(Ok(Queued { entry: entry(), checkout: CheckoutState::default() })),
         "not queued" => JobEvent::Queued(Err(error())),
         "back" => JobEvent::WorkBack(Ok(PutBack::InPlace)),
         "not back" => JobEvent::WorkBack(Err(error())),
