@@ -44,6 +44,10 @@ bench-gate:
 bench-run:
     cargo bench -p mala-tests --bench run
 
+# How many issues land in a minute, against worktrees with a merge queue; `just bench-landing usual-8` for some rows.
+bench-landing *what:
+    cargo bench -p mala-tests --bench landing -- {{what}}
+
 # 200 issues, 10 agents, and kills of everything at random.
 soak:
     MALA_SOAK=200 cargo test -p mala-tests --test behaviour run::soak -- --nocapture

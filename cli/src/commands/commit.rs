@@ -187,7 +187,11 @@ fn ask_to_offer(args: &CommitArgs, context: &Context, commit: Option<&Oid>) -> R
 
 fn undo(args: &CommitArgs, context: &Context, scope: &Scope) -> Result<Code, CliError> {
     let mut store = open(scope)?;
-    let agent = args.caller.agent(context, &mut store)?;
+    let Party { agent, run, .. } = args.caller.party(context, &mut store, None, None)?;
+    if run.is_some() {
+        return Err(CliError::refused("there is nothing to take back: the branch has not moved")
+            .hint("offer again with `mala commit -m MESSAGE`; the last offer counts"));
+    }
     let repo = Repo::new(scope.clone());
     // Hooks may be the agent's own, and would run out here with rights that its tree does not have.
     let repo = if context.supervised.is_some() { repo.without_hooks() } else { repo };

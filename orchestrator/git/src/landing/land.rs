@@ -36,6 +36,32 @@ pub fn land(repo: &Repo, step: &BranchMove<'_>) -> Result<Landed, LandError> {
     Err(LandError::Restless)
 }
 
+/// What would keep the checkout from going along right now. Nothing is locked or changed; [`land()`] looks again.
+pub fn look_ahead(repo: &Repo, step: &BranchMove<'_>) -> Result<Vec<Obstacle>, LandError> {
+    let (from, to) = (repo.commit(step.from)?, repo.commit(step.to)?);
+    match checkouts(repo, step.branch)?.as_slice() {
+        [] => Ok(rebase_of(repo, step.branch).into_iter().collect()),
+        [checkout] => {
+            let changes = repo.tree_changes(&from.tree, &to.tree)?;
+            let state = IndexState::read(checkout)?;
+            obstacles_in(checkout, &Disk::look(checkout, step, &state, &changes)?, &state, &changes)
+        }
+        [..] => Ok(vec![checked_out_twice()]),
+    }
+}
+
+fn obstacles_in(
+    checkout: &Repo,
+    disk: &Disk<'_>,
+    state: &IndexState,
+    changes: &[FileChange],
+) -> Result<Vec<Obstacle>, LandError> {
+    match checkout.unfinished()? {
+        Some(unfit) => Ok(vec![Obstacle { path: None, why: format!("{}; {}", unfit.why, unfit.hint) }]),
+        None => obstacles(disk, state, changes),
+    }
+}
+
 fn checked_out_twice() -> Obstacle {
     let why = "the branch is checked out in several worktrees; leave it in all but one: git switch BRANCH";
     Obstacle { path: None, why: why.to_owned() }
@@ -79,10 +105,7 @@ fn land_in(
     }
     let state = IndexState::read(checkout)?;
     let disk = Disk::look(checkout, step, &state, changes)?;
-    let obstacles = match checkout.unfinished()? {
-        Some(unfit) => vec![Obstacle { path: None, why: format!("{}; {}", unfit.why, unfit.hint) }],
-        None => obstacles(&disk, &state, changes)?,
-    };
+    let obstacles = obstacles_in(checkout, &disk, &state, changes)?;
     if !obstacles.is_empty() {
         return Ok(Some(Landed::Held(obstacles)));
     }

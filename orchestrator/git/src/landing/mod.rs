@@ -33,7 +33,7 @@ use thiserror::Error;
 use crate::{FileChange, GitError, IndexLockError, Oid, RepoPath};
 
 pub use checkout::checkout_of;
-pub use land::land;
+pub use land::{land, look_ahead};
 pub use repair::repair;
 pub use stack::{Candidate, Stacked, stack};
 

@@ -145,6 +145,26 @@ impl Queue<'_> {
         BranchMove { branch: self.branch, from, to, reason, directory, spared: &NOTHING }
     }
 
+    /// Holds what something in the checkout is in the way of already. True if there was such a thing.
+    pub(super) fn hold_ahead(
+        &self,
+        store: &mut Store,
+        tip: &Oid,
+        layers: &[Layer],
+        round: &mut Round,
+    ) -> Result<bool, QueueError> {
+        let Some(top) = layers.last() else { return Ok(false) };
+        let directory = self.directory();
+        let obstacles = landing::look_ahead(self.repo, &self.step(tip, &top.commit, "", &directory))?;
+        if obstacles.is_empty() {
+            return Ok(false);
+        }
+        let entries: Vec<(Entry, Oid)> =
+            layers.iter().map(|layer| (layer.entry.clone(), layer.commit.clone())).collect();
+        self.hold(store, &entries, &obstacles, round)?;
+        Ok(true)
+    }
+
     /// Something in the checkout is in the way. Entries that it does not concern go on; if that cannot be told, all of them wait.
     fn hold(
         &self,

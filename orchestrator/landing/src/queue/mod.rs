@@ -212,6 +212,10 @@ impl Queue<'_> {
         layers: &[Layer],
         round: &mut Round,
     ) -> Result<(), QueueError> {
+        // What cannot land now is not worth a validation.
+        if self.hold_ahead(store, tip, layers, round)? {
+            return Ok(());
+        }
         for layer in layers {
             self.advance(store, &layer.entry, EntryState::Validating, None)?;
         }

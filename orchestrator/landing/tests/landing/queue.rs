@@ -282,6 +282,16 @@ fn what_only_a_red_neighbour_would_bring_does_not_count_as_landed() {
 }
 
 #[test]
+fn what_cannot_land_now_is_not_validated() {
+    let w = world();
+    offer(&w, "base.txt", "agent\n");
+    w.write("base.txt", "person\n");
+    work_off(&w);
+    assert_eq!(states(&w), [EntryState::Held]);
+    assert!(!w.root.join(".git/mala/evidence/validations.jsonl").exists());
+}
+
+#[test]
 fn of_several_that_people_are_in_the_way_of_each_is_tried() {
     let w = world();
     w.write("other.txt", "base\n").commit();
