@@ -1,13 +1,14 @@
 //! The seam to the queue that moves the branch, and the queue behind it.
 
 use std::os::fd::BorrowedFd;
+use std::sync::{Mutex, PoisonError};
 
 use mala_config::Settings;
-use mala_core::{Owner, Scope};
-use mala_git::{Repo, RepoPath};
+use mala_core::{EntryId, Owner, Scope};
+use mala_git::{Oid, Repo, RepoPath};
 use mala_landing::queue::{Queue, Round};
 use mala_landing::{Requirements, Slots};
-use mala_store::Store;
+use mala_store::{EntryFilter, Store};
 
 use crate::error::{EngineError, Result};
 
@@ -28,6 +29,15 @@ pub struct CheckoutQueue {
     slots: Slots,
     window: usize,
     owner: Owner,
+    /// What the last round could do nothing about, because the branch is red.
+    stuck: Mutex<Option<Sight>>,
+}
+
+/// What a round sees: where the branch is, and which entries wait. The same sight of a red branch is not worth another round.
+#[derive(Debug, PartialEq, Eq)]
+struct Sight {
+    tip: Option<Oid>,
+    entries: Vec<EntryId>,
 }
 
 impl CheckoutQueue {
@@ -35,7 +45,14 @@ impl CheckoutQueue {
         let repo = Repo::new(scope.clone()).without_hooks();
         let slots = Slots::of(&repo, settings)?;
         let window = usize::try_from(settings.queue.window).unwrap_or(usize::MAX);
-        Ok(Self { repo, requirements: Requirements::of(settings), slots, window, owner })
+        let (requirements, stuck) = (Requirements::of(settings), Mutex::default());
+        Ok(Self { repo, requirements, slots, window, owner, stuck })
+    }
+
+    fn sight(&self, store: &mut Store, branch: &str) -> Result<Sight> {
+        let filter = EntryFilter { branch: Some(branch.to_owned()), open: true, ..EntryFilter::default() };
+        let ready = store.entries(&filter)?.into_iter().filter(|entry| entry.is_ready);
+        Ok(Sight { tip: self.repo.resolve(branch)?, entries: ready.map(|entry| entry.id).collect() })
     }
 
     fn with<T>(
@@ -44,7 +61,7 @@ impl CheckoutQueue {
         work: impl FnOnce(&Queue<'_>, &mut Store) -> Result<T>,
     ) -> Result<T> {
         let branch = self.repo.branch()?.ok_or(EngineError::NoBranch)?;
-        let Self { repo, requirements, slots, window, owner } = self;
+        let Self { repo, requirements, slots, window, owner, .. } = self;
         let queue = Queue { repo, slots, requirements, branch: &branch, owner, window: *window, hangup };
         work(&queue, &mut Store::open(repo.scope())?)
     }
@@ -52,7 +69,16 @@ impl CheckoutQueue {
 
 impl LandingQueue for CheckoutQueue {
     fn round(&self, hangup: BorrowedFd<'_>) -> Result<Round> {
-        self.with(Some(hangup), |queue, store| Ok(queue.round(store)?))
+        self.with(Some(hangup), |queue, store| {
+            let sight = self.sight(store, queue.branch)?;
+            let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+            if stuck.as_ref() == Some(&sight) {
+                return Ok(Round::default());
+            }
+            let round = queue.round(store)?;
+            *stuck = (round.red_base.is_some() && !round.has_progress()).then_some(sight);
+            Ok(round)
+        })
     }
 
     fn repair(&self) -> Result<Vec<RepoPath>> {

@@ -86,6 +86,24 @@ fn two_that_are_red_only_together_do_not_both_land() {
 }
 
 #[test]
+fn a_red_branch_is_not_validated_again_and_again() {
+    let script = "case $id in
+        bd-1) echo fine > $id.txt; commit innocent;;
+        *) sleep 5; echo fixed > base.txt; commit mended;;
+        esac";
+    let batch = Batch::new(script);
+    batch.world.write("base.txt", "broken\n");
+    batch.world.git(&["commit", "-q", "-a", "-m", "red"]);
+    batch.issue("bd-1", &[]);
+    batch.issue("bd-2", &[]);
+    let run = batch.run(&[]);
+    assert_eq!((run.code, run.issues("done").len()), (0, 2), "{run:?}");
+    assert_eq!(run.all("rejected").len(), 0, "nobody is to blame: {run:?}");
+    let log = std::fs::read_to_string(batch.world.state_dir().join("evidence/validations.jsonl")).unwrap();
+    assert_eq!(log.lines().count(), 4, "the branch, the innocent work, the branch, both together: {log}");
+}
+
+#[test]
 fn a_person_who_commits_meanwhile_goes_first_and_loses_nothing() {
     let script = "echo $id >> base.txt; commit done; touch \"$OUT/offered\"; while ! [ -e \"$OUT/go\" ]; do sleep 0.02; done";
     let batch = Batch::new(script);
