@@ -35,13 +35,12 @@ fn unheld_files(ops: &BlockingOps) -> Option<String> {
             )
         })
         .collect();
-    (!told.is_empty()).then(|| {
-        format!(
-            "{}; an agent that changes one of these files, or whose issue names it (`--file`), commits all that is in \
-             it: commit or stash first (`git stash -u`)",
-            told.join("; ")
-        )
-    })
+    let what_happens = if ops.options.allow_dirty {
+        "an agent that changes one of these files offers all that is in it: commit or stash first (`git stash -u`)"
+    } else {
+        "no agent can offer one of these files: commit or stash first (`git stash -u`), or allow it with `--allow-dirty`"
+    };
+    (!told.is_empty()).then(|| format!("{}; {what_happens}", told.join("; ")))
 }
 
 /// Files with changes, and new ones, that are in nobody's hands.

@@ -20,7 +20,8 @@ pub struct Summary {
     pub attempts: Vec<AttemptSummary>,
     /// Issues that were not begun, and why.
     pub left: Vec<Left>,
-    /// Commits of attempts that the gate did not accept. They are still on the branch, whatever became of their issue.
+    /// Commits of attempts that the gate did not accept. They are still on the branch: only where no kernel keeps
+    /// agents from committing by themselves.
     pub not_accepted: Vec<NotAccepted>,
     /// Issues that wait for a person, of this run and of others; empty if the run was for other issues only.
     pub blocked: Vec<IssueId>,

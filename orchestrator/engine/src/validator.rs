@@ -73,7 +73,7 @@ pub struct FailedCheck {
 }
 
 /// How much of a failing command's output an agent is shown.
-const OUTPUT_TAIL_BYTES: u64 = 4 << 10;
+pub(crate) const OUTPUT_TAIL_BYTES: u64 = 4 << 10;
 
 /// The gate, whose commands mala runs itself: what the agent ran is for its own benefit.
 #[derive(Debug)]

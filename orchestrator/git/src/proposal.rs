@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::call::nul_parts;
 use crate::salvage::{SalvageError, oid};
-use crate::{Oid, Repo, RepoPath};
+use crate::{GitError, Oid, Repo, RepoPath};
 
 /// What a revision has that a branch has not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Repo {
     }
 
     /// All checkouts of the repository, the main one first. One without files, of a bare repository, is none.
-    pub fn checkouts(&self) -> Result<Vec<Checkout>, SalvageError> {
+    pub fn checkouts(&self) -> Result<Vec<Checkout>, GitError> {
         let list = self.git("worktree").args(["list", "--porcelain", "-z"]).output()?;
         let mut found: Vec<Checkout> = Vec::new();
         let mut bare = Vec::new();

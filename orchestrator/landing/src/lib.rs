@@ -4,6 +4,9 @@
 //! A [`Slots`] pool keeps such checkouts from one tree to the next, so that builds are incremental. A [`Validation`] is what the
 //! required commands said about one tree; a tree that has passed is remembered and not validated twice. What an agent ran
 //! before is for its own benefit: nothing here believes it.
+//!
+//! Agents of a run and people [`offer`] commits; the [`queue`] stacks them on the branch, validates the very tree that the branch would
+//! have, and moves the branch there.
 
 mod cargo_seed;
 mod empty;

@@ -11,6 +11,8 @@ use mala_git::{GitError, Repo, RepoPath};
 use mala_store::{Store, StoreError};
 use thiserror::Error;
 
+use crate::queue::list;
+
 /// Why a commit is no candidate.
 #[derive(Debug, Error)]
 pub enum OfferError {
@@ -37,10 +39,6 @@ pub enum OfferError {
 
 fn said(checks: &[Check]) -> String {
     checks.iter().map(|check| check.detail.as_str()).collect::<Vec<_>>().join("; ")
-}
-
-fn list(paths: &[RepoPath]) -> String {
-    paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// The attempt that an agent of a run works on.

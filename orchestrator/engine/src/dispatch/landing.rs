@@ -20,7 +20,7 @@ use crate::State;
 use crate::blocking::{EndKind, Fate, PutBack, Queued};
 use crate::error::{EngineError, Result};
 use crate::event::Event;
-use crate::validator::{FailedCheck, Judgement};
+use crate::validator::{FailedCheck, Judgement, OUTPUT_TAIL_BYTES};
 
 /// How often an offer is queued before the attempt is given up.
 const MAX_OFFER_TRIES: u32 = 3;
@@ -30,8 +30,6 @@ const HELD_POLL: Duration = Duration::from_secs(2);
 const ARRIVAL_POLL: Duration = Duration::from_secs(10);
 /// Rounds that fail themselves, one after the other, before the queue is left to a person.
 const MAX_FAILED_ROUNDS: u32 = 3;
-/// How much of a failing command's output an agent is shown.
-const OUTPUT_TAIL_BYTES: u64 = 4 << 10;
 
 /// What the dispatcher knows of the landing queue.
 #[derive(Debug, Default)]

@@ -6,8 +6,7 @@ use mala_core::Scope;
 use mala_core::scope::ScopeError;
 
 use super::{LandError, Obstacle};
-use crate::call::nul_parts;
-use crate::{Repo, RepoPath};
+use crate::Repo;
 
 /// Where a rebase notes the branch that it will move in the end.
 const REBASED_BRANCH: [&str; 2] = ["rebase-merge/head-name", "rebase-apply/head-name"];
@@ -23,20 +22,15 @@ pub(super) fn checkouts(repo: &Repo, branch: &str) -> Result<Vec<Repo>, LandErro
     if repo.branch()?.as_deref() == Some(branch) {
         found.push(repo.clone());
     }
-    let output = repo.git("worktree").args(["list", "--porcelain", "-z"]).output()?;
-    let mut place = None;
-    for line in nul_parts(&output) {
-        if let Some(path) = line.strip_prefix(b"worktree ") {
-            place = Some(RepoPath::from_bytes(path));
-        }
-        let is_there = line.strip_prefix(b"branch ") == Some(branch.as_bytes());
-        let Some(path) = place.as_ref().filter(|_| is_there) else { continue };
-        match Scope::discover(path.as_path()) {
+    for checkout in
+        repo.checkouts()?.into_iter().filter(|checkout| checkout.branch.as_deref() == Some(branch))
+    {
+        match Scope::discover(&checkout.root) {
             Ok(scope) if scope.root() == repo.root() || scope.git_dir() != repo.scope().git_dir() => {}
             Ok(scope) => found.push(repo.beside(scope)),
             // Somebody removed its files, or git names its own directory, as it does for a submodule.
             Err(ScopeError::Bare { .. } | ScopeError::NotARepository { .. }) => {}
-            Err(_) if !path.as_path().exists() => {}
+            Err(_) if !checkout.root.exists() => {}
             Err(error) => return Err(error.into()),
         }
     }
