@@ -124,7 +124,9 @@ impl Settings {
     pub fn guarded(&self) -> Vec<(LockName, CommandPattern)> {
         let lists = self.project.preset.lists();
         let of_test = patterns(lists.guarded).chain(self.test.commands.iter().cloned());
-        let of_test = of_test.chain(self.required()).map(|pattern| (LockName::test(), pattern));
+        let equivalents = self.validate.equivalents.iter().flatten().cloned();
+        let of_test =
+            of_test.chain(self.required()).chain(equivalents).map(|pattern| (LockName::test(), pattern));
         let of_others = self
             .mutexes
             .iter()
@@ -210,5 +212,13 @@ mod tests {
         let matches = |line: &[&str]| guarded.iter().any(|(_, pattern)| pattern.matches(line));
         assert!(matches(&["make", "check"]) && matches(&["cargo", "test"]));
         assert!(!matches(&["make"]) && !matches(&["cargo", "build"]));
+    }
+
+    #[test]
+    fn what_is_as_good_as_a_required_command_takes_turns_and_is_watched_like_it() {
+        let mut settings = Settings::default();
+        settings.validate.equivalents =
+            vec![["make test", "cargo test"].map(|text| text.parse().unwrap()).into()];
+        assert!(settings.guarded().iter().any(|(_, pattern)| pattern.matches(&["make", "test"])));
     }
 }

@@ -72,6 +72,8 @@ pub struct TestSettings {
 pub struct ValidateSettings {
     /// Empty means those of the preset; see [`Settings::required`].
     pub commands: Vec<CommandPattern>,
+    /// Commands that test the same: whoever ran one of a group has run all of them.
+    pub equivalents: Vec<Vec<CommandPattern>>,
     /// Where they run, relative to the top of the checkout.
     pub directory: String,
     /// What a run counts as that executed no test.
@@ -250,6 +252,7 @@ impl Settings {
         test: TestSettings { commands: Vec::new(), wait: Duration::ZERO },
         validate: ValidateSettings {
             commands: Vec::new(),
+            equivalents: Vec::new(),
             directory: String::new(),
             empty: EmptyRun::Pass,
             strict: true,

@@ -32,6 +32,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     commands("test", "commands", |s| &mut s.test.commands),
     duration("test", "wait", SECOND..=days(1), |s| &mut s.test.wait),
     commands("validate", "commands", |s| &mut s.validate.commands),
+    command_groups("validate", "equivalents", |s| &mut s.validate.equivalents),
     text("validate", "directory", None, |s| &mut s.validate.directory),
     choice::<EmptyRun>("validate", "empty"),
     switch("validate", "strict", |s| &mut s.validate.strict),
@@ -118,6 +119,7 @@ enum Kind {
     Patterns(fn(&mut Settings) -> &mut Vec<String>),
     Folders(fn(&mut Settings) -> &mut Vec<String>),
     Commands(fn(&mut Settings) -> &mut Vec<CommandPattern>),
+    CommandGroups(fn(&mut Settings) -> &mut Vec<Vec<CommandPattern>>),
 }
 
 /// A setting that is one of a few words, whatever they mean.
@@ -181,6 +183,10 @@ impl Setting {
                 *of(settings) = given.commands()?;
                 Ok(())
             }
+            Kind::CommandGroups(of) => {
+                *of(settings) = given.command_groups()?;
+                Ok(())
+            }
         }
     }
 
@@ -197,6 +203,9 @@ impl Setting {
             Kind::Text { of, .. } => of(settings).clone(),
             Kind::Patterns(of) | Kind::Folders(of) => of(settings).join(", "),
             Kind::Commands(of) => strings(of(settings)).join(", "),
+            Kind::CommandGroups(of) => {
+                of(settings).iter().map(|group| strings(group).join(" = ")).collect::<Vec<_>>().join(", ")
+            }
         }
     }
 
@@ -208,6 +217,10 @@ impl Setting {
             Kind::Fraction(_) | Kind::Count(_) | Kind::Switch(_) => self.plain(settings),
             Kind::Patterns(of) | Kind::Folders(of) => list(of(copy)),
             Kind::Commands(of) => list(&strings(of(copy))),
+            Kind::CommandGroups(of) => {
+                let groups: Vec<String> = of(copy).iter().map(|group| list(&strings(group))).collect();
+                format!("[{}]", groups.join(", "))
+            }
         }
     }
 
@@ -236,6 +249,9 @@ impl Setting {
             Kind::Patterns(_) => "a list of patterns such as [\"docs/**\"]".to_owned(),
             Kind::Folders(_) => "a list of folders in the repository such as [\"target\"]".to_owned(),
             Kind::Commands(_) => "a list of commands such as [\"cargo test\"]".to_owned(),
+            Kind::CommandGroups(_) => {
+                "a list of lists of commands such as [[\"make test\", \"cargo test\"]]".to_owned()
+            }
         }
     }
 }
@@ -315,6 +331,14 @@ const fn commands(
     of: fn(&mut Settings) -> &mut Vec<CommandPattern>,
 ) -> Setting {
     Setting { section, name, kind: Kind::Commands(of) }
+}
+
+const fn command_groups(
+    section: &'static str,
+    name: &'static str,
+    of: fn(&mut Settings) -> &mut Vec<Vec<CommandPattern>>,
+) -> Setting {
+    Setting { section, name, kind: Kind::CommandGroups(of) }
 }
 
 fn strings(patterns: &[CommandPattern]) -> Vec<String> {
@@ -412,6 +436,7 @@ mod tests {
         test.commands: a list of commands such as ["cargo test"]
         test.wait: a duration from 1s to 1d
         validate.commands: a list of commands such as ["cargo test"]
+        validate.equivalents: a list of lists of commands such as [["make test", "cargo test"]]
         validate.directory: a text
         validate.empty: "fail" or "pass"
         validate.strict: true or false

@@ -57,6 +57,12 @@ pub enum ValueError {
         /// What is wrong with it.
         reason: CommandPatternError,
     },
+    /// A command that is equivalent to no other one.
+    #[error("`{text}` stands alone; name at least two commands that test the same")]
+    Alone {
+        /// What was written.
+        text: String,
+    },
     /// A text that is no pattern of files inside the repository.
     #[error(transparent)]
     NotAPattern(#[from] PatternError),
@@ -94,6 +100,7 @@ const WHOLE_NUMBER: &str = "a whole number";
 const SWITCH: &str = "true or false";
 const TEXT: &str = "text in quotes";
 const TEXTS: &str = "a list of texts in quotes";
+const GROUPS: &str = "a list of lists of commands in quotes";
 const WORD: &str = "one of the words in quotes";
 
 /// A value before anybody knows whether it fits.
@@ -210,16 +217,44 @@ impl Given<'_> {
     }
 
     pub(crate) fn commands(&self) -> Result<Vec<CommandPattern>, ValueError> {
-        let parse = |text: String| match text.parse() {
-            Ok(pattern) => Ok(pattern),
-            Err(reason) => Err(ValueError::NotACommand { text, reason }),
+        parse_commands(self.texts()?)
+    }
+
+    /// Commands that mean the same, at least two of them in a group. In a variable, `=` stands between the commands of one.
+    pub(crate) fn command_groups(&self) -> Result<Vec<Vec<CommandPattern>>, ValueError> {
+        let groups: Vec<Vec<String>> = match self {
+            // An option such as `--cov=src` is one word; what separates commands stands alone.
+            Self::Text(_) => {
+                let split = |group: &String| group.split(" = ").map(str::to_owned).collect();
+                self.texts()?.iter().map(split).collect()
+            }
+            Self::Toml(DeValue::Array(groups)) => {
+                let texts = |group: &DeValue<'_>| match group {
+                    DeValue::Array(_) => Given::Toml(group).texts(),
+                    other => Err(ValueError::wrong_type(GROUPS, other)),
+                };
+                groups.iter().map(|group| texts(group.get_ref())).collect::<Result<_, _>>()?
+            }
+            Self::Toml(other) => return Err(ValueError::wrong_type(GROUPS, other)),
         };
-        self.texts()?.into_iter().map(parse).collect()
+        let group = |texts: Vec<String>| match texts.as_slice() {
+            [] | [_] => Err(ValueError::Alone { text: texts.concat() }),
+            _ => parse_commands(texts),
+        };
+        groups.into_iter().map(group).collect()
     }
 
     fn not_a_number(&self, expected: &'static str) -> ValueError {
         ValueError::NotANumber { text: self.to_string(), expected }
     }
+}
+
+fn parse_commands(texts: Vec<String>) -> Result<Vec<CommandPattern>, ValueError> {
+    let parse = |text: String| match text.parse() {
+        Ok(pattern) => Ok(pattern),
+        Err(reason) => Err(ValueError::NotACommand { text, reason }),
+    };
+    texts.into_iter().map(parse).collect()
 }
 
 /// What was written, as an error repeats it. Only scalars that parsed get this far.

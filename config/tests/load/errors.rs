@@ -370,3 +370,40 @@ fn what_an_agent_may_cost_is_never_negative() {
     }
     assert_eq!(World::repo("[agents.a]\ncost = 0\n").loaded().settings.agents[0].cost, Some(0.0));
 }
+
+#[test]
+fn equivalents_that_are_none_are_shown_where_they_are_written() {
+    insta::assert_snapshot!(World::repo("[validate]\nequivalents = [[\"make test\"]]\n").error(), @r#"
+     × bad value for `validate.equivalents` in `mala.toml:2:15`: `make test` stands alone; name at least two commands that test the same
+      ╭─[mala.toml:2:15]
+    1 │ [validate]
+    2 │ equivalents = [["make test"]]
+      ·               ───────────────
+      ╰────
+     help: `validate.equivalents` takes a list of lists of commands such as [["make test", "cargo test"]], for example `equivalents = []`
+    "#);
+    for (wrong, why) in [
+        (r#"["make test", "cargo test"]"#, "expected a list of lists of commands in quotes, found string"),
+        (r#"[["make test", "make && x"]]"#, "`make && x` is not a command: `&&` is for a shell"),
+        (r#"[["make test", 5]]"#, "expected text in quotes, found integer"),
+        ("[[]]", "stands alone"),
+    ] {
+        let error = World::repo(&format!("[validate]\nequivalents = {wrong}\n")).error();
+        assert!(error.contains(why) && error.contains("mala.toml:2:15"), "{error}");
+    }
+    let error =
+        World::new().argument("validate.equivalents", "make test = ").load().expect_err("one command");
+    assert!(error.to_string().contains("stands alone"), "{error}");
+}
+
+#[test]
+fn equivalents_can_be_given_in_one_text() {
+    let loaded =
+        World::new().argument("validate.equivalents", "make test = cargo test, a --b=c = d").load().unwrap();
+    let of = |group: &[mala_core::CommandPattern]| group.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let groups = &loaded.settings.validate.equivalents;
+    assert_eq!(
+        (of(&groups[0]), of(&groups[1])),
+        (vec!["make test".into(), "cargo test".into()], vec!["a --b=c".into(), "d".into()])
+    );
+}

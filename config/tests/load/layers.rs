@@ -24,6 +24,7 @@ fn without_any_file_the_defaults_hold() {
     test.commands = []  # default
     test.wait = "1h"  # default
     validate.commands = []  # default
+    validate.equivalents = []  # default
     validate.directory = ""  # default
     validate.empty = "fail"  # default
     validate.strict = false  # default
@@ -100,6 +101,7 @@ fn each_layer_overrides_the_ones_below_it() {
     test.commands = []  # default
     test.wait = "1h"  # default
     validate.commands = []  # default
+    validate.equivalents = []  # default
     validate.directory = ""  # default
     validate.empty = "fail"  # default
     validate.strict = false  # default
@@ -163,6 +165,7 @@ fn every_setting_can_be_set_from_every_layer() {
         ("test.commands", "['make check', 'tox']", "make check, tox"),
         ("test.wait", "'2m'", "2m"),
         ("validate.commands", "['tox']", "tox"),
+        ("validate.equivalents", "[['tox', 'pytest']]", "tox = pytest"),
         ("validate.directory", "'sub'", "sub"),
         ("validate.empty", "'pass'", "pass"),
         ("validate.strict", "true", "true"),

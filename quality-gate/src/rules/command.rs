@@ -38,7 +38,18 @@ const WRAPPERS: &[&str] = &["uv run python -m", "uv run", "poetry run", "python3
 const SYNONYMS: &[&[&str]] = &[&["npm test", "npm t", "npm run test"], &["cargo test", "cargo t"]];
 
 /// All ways to write a required command that mean the same, as it is written first.
-pub(super) fn forms(pattern: &CommandPattern) -> Vec<CommandPattern> {
+pub(super) fn forms(pattern: &CommandPattern, equivalents: &[Vec<CommandPattern>]) -> Vec<CommandPattern> {
+    let mut forms = spellings(pattern);
+    let is_meant = |group: &&Vec<CommandPattern>| group.iter().any(|member| forms.contains(member));
+    let others: Vec<_> =
+        equivalents.iter().filter(is_meant).flatten().filter(|member| !forms.contains(member)).collect();
+    let spelled = others.into_iter().flat_map(spellings).collect::<Vec<_>>();
+    forms.extend(spelled);
+    forms
+}
+
+/// All ways to write a command that any project knows.
+fn spellings(pattern: &CommandPattern) -> Vec<CommandPattern> {
     let text = pattern.to_string();
     let core =
         WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper)?.strip_prefix(' ')).unwrap_or(&text);

@@ -39,6 +39,8 @@ pub struct Rules {
     pub issue: IssuePattern,
     /// Commands that must have passed on what was committed.
     pub required: Vec<CommandPattern>,
+    /// Groups of commands that test the same, besides what is known to.
+    pub equivalents: Vec<Vec<CommandPattern>>,
     /// Where they must have been run, from the top of the checkout.
     pub directory: PathBuf,
     pub foreign: Foreign,
@@ -74,6 +76,7 @@ impl Default for Rules {
         Self {
             issue: IssuePattern::default(),
             required: Vec::new(),
+            equivalents: Vec::new(),
             directory: PathBuf::new(),
             foreign: Foreign::default(),
             clean: Clean::default(),
@@ -100,6 +103,7 @@ impl Rules {
         Ok(Self {
             issue: settings.gate.issue_pattern.parse()?,
             required: settings.required(),
+            equivalents: settings.validate.equivalents.clone(),
             directory: PathBuf::from(&settings.validate.directory),
             foreign: if *strict { Foreign::Refused } else { Foreign::Named },
             clean: if *clean { Clean::Required } else { Clean::Ignored },

@@ -77,7 +77,7 @@ pub(super) fn check(
         };
     }
     let mut search = Search { repo, rules, subject, committed, cases: Vec::new() };
-    search.cases = rules.required.iter().map(Case::new).collect();
+    search.cases = rules.required.iter().map(|command| Case::new(command, &rules.equivalents)).collect();
     search.run(records)?;
     let mut checks = Vec::new();
     for case in &search.cases {
@@ -191,8 +191,8 @@ fn program(pattern: &CommandPattern) -> String {
 }
 
 impl<'a> Case<'a> {
-    fn new(pattern: &'a CommandPattern) -> Self {
-        Self { pattern, forms: command::forms(pattern), decision: None, miss: None }
+    fn new(pattern: &'a CommandPattern, equivalents: &[Vec<CommandPattern>]) -> Self {
+        Self { pattern, forms: command::forms(pattern, equivalents), decision: None, miss: None }
     }
 
     fn is(&self, argv: &[String]) -> bool {

@@ -439,6 +439,25 @@ fn ways_to_write_the_same_command_count_as_it() {
 }
 
 #[test]
+fn a_command_that_the_settings_call_equivalent_counts_as_the_required_one() {
+    let group = |commands: [&str; 2]| commands.map(|command| command.parse().unwrap()).to_vec();
+    let mut d = Desk::new();
+    d.rules.equivalents = vec![group(["make other", "cargo test"]), group(["make test", "uv run pytest"])];
+    d.edit("A", "a.txt", "good\n");
+    d.run("A", "make other", 0);
+    d.commit();
+    d.fails("command");
+    for narrowed in ["make test unit", "make --dry-run test"] {
+        d.run("A", narrowed, 0);
+        d.fails("command");
+    }
+    d.run("A", "make test", 1);
+    assert!(d.fails("command").starts_with("`make test` failed on what was committed"));
+    d.run("A", "make test", 0);
+    d.passes();
+}
+
+#[test]
 fn evidence_from_a_changed_log_does_not_count() {
     let (d, _) = honest();
     let log = EvidenceLog::of(&d.w.scope());
