@@ -3,7 +3,7 @@
 //! Nothing here believes what an agent says. Commands are run and recorded by mala, commits are read from git whatever
 //! way they were made (`mala-git`), and who owned a file is asked of the lock store through the port `Ownership`.
 //!
-//! The crate never opens the store, never prints and never reads settings: `cli` brings all three.
+//! The crate never prints and never reads settings: `cli` brings both.
 
 pub mod claim;
 mod commit;
@@ -14,6 +14,7 @@ mod range;
 pub mod rules;
 pub mod runner;
 mod store_ownership;
+pub mod test_run;
 pub mod transcript;
 pub mod verdict;
 
@@ -25,4 +26,5 @@ pub use evidence::{Evidence, EvidenceLog};
 pub use judge::{AttemptVerdict, Gate, JudgeError, Judged, Question, attempt_commits};
 pub use rules::{CommitPlace, GateError, Records, Rules, Subject, check};
 pub use store_ownership::StoreOwnership;
+pub use test_run::{TestRun, TestRunError};
 pub use verdict::{Check, Verdict};

@@ -158,6 +158,7 @@ fn noise(root: &Path) -> Evidence {
         output_sha256: None,
         output_log: None,
         head: None,
+        tree: None,
         files: (0..200).map(file).collect::<BTreeMap<_, _>>(),
         modes: None,
         after: BTreeMap::new(),

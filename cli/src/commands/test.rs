@@ -4,26 +4,22 @@ use std::ops::ControlFlow;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use mala_config::Settings;
-use mala_core::{Actor, IssueId, Lock, LockName, Scope, Timestamp};
-use mala_gate::evidence::{Ended, Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, Recording};
-use mala_gate::runner::{self, Manner, RunError, Task, Tee, Tie};
-use mala_gate::{StoreOwnership, claim};
+use mala_core::{Actor, IssueId, LockName, Scope, Timestamp};
+use mala_gate::evidence::{Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, command_line, lossy};
+use mala_gate::runner::{Manner, RunError, Tee, Tie};
+use mala_gate::{StoreOwnership, TestRun, TestRunError, claim};
 use mala_git::Repo;
-use mala_landing::{
-    Pool, Requirements, SlotTest, Slots, TestRequest, Validate, Validation, ValidationError, Work,
-};
+use mala_landing::{NotInTest, Requirements, SlotTest, Slots, Validation, ValidationError, Work};
 use mala_logs::chain::ChainError;
-use mala_logs::telemetry::{metrics, spans};
-use mala_session::{
-    Announcement, TurnRules, command_line, count_wait, lossy, mutexes, no_turn, supervisor_socket,
-    wait_for_mutex, waiting_for, want,
-};
+use mala_logs::telemetry::spans;
+use mala_session::{Announcement, HeldMutexes, TurnRules, supervisor_socket, take_turn, want};
 use mala_store::process::Process;
-use mala_store::{EventKind, Outcome, Party, Request, Store, Wait, process};
+use mala_store::{Party, Request, Store, Wait, process};
+use serde::Serialize;
 use serde_json::json;
 
 use super::commit::supervisor_identity;
@@ -37,8 +33,8 @@ use crate::ui::{YELLOW, plain};
 ///
 /// One test command runs at a time in a checkout: others wait in order of arrival. What ran, on which content, and how it
 /// ended is recorded as evidence for the gate. With `--isolated`, which is the default for agents of a run, it runs in a slot: a
-/// checkout of mala's own that holds the last commit plus the agent's own changes. Nobody's half edits are in there, and nobody
-/// waits. Without a command, all required commands run there. The command's exit code is passed on (128 + signal if a signal
+/// checkout of mala's own that holds the last commit plus the agent's own changes; for agents of a run, the last commit that is
+/// proven. Nobody's half edits are in there, and nobody waits. Without a command, all required commands run there. The command's exit code is passed on (128 + signal if a signal
 /// ended it).
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -127,44 +123,68 @@ fn in_slot(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     }
     let ownership = StoreOwnership::new(open(&scope)?);
     let work = Work::of(&repo, &who, &ownership).map_err(not_tried)?;
-    let work = work.ok_or_else(|| not_tried(ValidationError::Unborn))?;
-    let slots = Slots::of(&repo, &settings).map_err(CliError::failed)?;
-    let (mut out, mut err) = (answer_stream(context), context.ui.err());
-    let mut tee = Tee { out: &mut *out, err: &mut *err };
-    if args.command.is_empty() {
-        let asker = context.asker_process();
-        let validate =
-            Validate { repo: &repo, slots: &slots, pool: Pool::Test, requirements: &requirements, asker };
-        let validation = validate.commit(&work.commit, &mut tee).map_err(not_tried)?;
-        return all_required(context, &validation);
+    let mut work = work.ok_or_else(|| not_tried(ValidationError::Unborn))?;
+    if party.run.is_some() {
+        work = work.on_last_green(&repo, &requirements).map_err(not_tried)?;
     }
-    let span = context.span().in_scope(|| spans::test(None, &lossy(&args.command))).entered();
-    let request = TestRequest {
+    if let Some(remark) = &work.remark {
+        context.ui.note("mala", YELLOW, remark);
+    }
+    let slots = Slots::of(&repo, &settings).map_err(CliError::failed)?;
+    let (span, asker) = (&context.span(), context.asker_process());
+    let test = SlotTest {
         repo: &repo,
         slots: &slots,
         requirements: &requirements,
         work: &work,
-        who,
-        argv: args.command.clone(),
-        cwd: &context.cwd,
+        party: &party,
+        span,
+        asker,
     };
-    let test = SlotTest::prepare(request, &mut tee).map_err(not_tried)?;
-    let command = command_line(&args.command);
-    let detail = json!({ "command": command, "evidence": test.id() });
-    store.record_fact(&party, EventKind::TestStarted, None, &detail)?;
-    let evidence = test.run(&ownership, context.asker_process(), &mut tee).map_err(not_tried)?;
-    let detail = json!({ "command": command, "evidence": evidence.id, "exit_code": evidence.exit_code,
-        "signal": evidence.signal });
-    store.record_fact(&party, EventKind::TestEnded, None, &detail)?;
-    spans::ended(&span, evidence.exit_code, evidence.signal);
-    answer(context, &evidence)
+    let (mut out, mut err) = (answer_stream(context), context.ui.err());
+    let mut tee = Tee { out: &mut *out, err: &mut *err };
+    let mut missing = |has_passed: bool| match has_passed {
+        true => Ok(NotInTest::default()),
+        false => NotInTest::of(&repo, &mut store, &party, &work).map_err(not_tried),
+    };
+    if args.command.is_empty() {
+        let validation = test.required(&mut tee).map_err(not_tried)?;
+        return all_required(context, &validation, &missing(validation.has_passed())?);
+    }
+    let evidence = test.command(&args.command, &context.cwd, &mut tee).map_err(not_tried)?;
+    let missing = missing(evidence.has_passed())?;
+    tell_missing(context, &missing);
+    if context.ui.json {
+        context.ui.json_line(&SlotAnswer { answer: &evidence, missing: &missing })?;
+    }
+    Ok(code_of_test(&evidence))
+}
+
+/// What is answered about a test in a slot.
+#[derive(Serialize)]
+struct SlotAnswer<'a, A> {
+    #[serde(flatten)]
+    answer: A,
+    #[serde(flatten)]
+    missing: &'a NotInTest,
+}
+
+/// Says what others are still at work on, and how to wait for it.
+fn tell_missing(context: &Context, missing: &NotInTest) {
+    let Some(words) = missing.words() else { return };
+    context.ui.note("mala", YELLOW, &format!("not in this test: {}", plain(&words)));
+    for issue in missing.issues() {
+        context
+            .ui
+            .hint(&format!("if it needs what {issue} does, wait until that has landed: mala wait {issue}"));
+    }
 }
 
 /// What came of all required commands.
-fn all_required(context: &Context, validation: &Validation) -> Result<Code, CliError> {
+fn all_required(context: &Context, validation: &Validation, missing: &NotInTest) -> Result<Code, CliError> {
     let body =
         json!({ "tree": validation.tree, "passed": validation.has_passed(), "results": validation.results });
-    context.ui.answer(&body, |out| {
+    context.ui.answer(&SlotAnswer { answer: &body, missing }, |out| {
         for result in &validation.results {
             let word = if result.has_passed() {
                 "passed".to_owned()
@@ -175,6 +195,7 @@ fn all_required(context: &Context, validation: &Validation) -> Result<Code, CliE
         }
         Ok(())
     })?;
+    tell_missing(context, missing);
     let code =
         validation.failure().map_or(0, |failure| failure.exit_code.filter(|code| *code != 0).unwrap_or(1));
     Ok(Code(u8::try_from(code).unwrap_or(1)))
@@ -205,13 +226,10 @@ fn not_tried(error: ValidationError) -> CliError {
     }
 }
 
-/// Says what was recorded, and passes the command's exit code on.
-fn answer(context: &Context, evidence: &Evidence) -> Result<Code, CliError> {
-    if context.ui.json {
-        context.ui.json_line(evidence)?;
-    }
+/// The command's own exit code.
+fn code_of_test(evidence: &Evidence) -> Code {
     let code = evidence.exit_code.or(evidence.signal.map(|signal| 128 + signal)).unwrap_or(1);
-    Ok(Code(u8::try_from(code).unwrap_or(1)))
+    Code(u8::try_from(code).unwrap_or(1))
 }
 
 /// Notes, in the supervisor, that the process that asked becomes a test. If it would not wait for long, it gets its turn
@@ -229,7 +247,7 @@ fn announce(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
         let party = Party { owner: process.owner(), supervised: true, ..supervised.party.clone() };
         let queue = Queue { party: &party, process: &process, longest, ttl: settings.lock.ttl };
         let names = mutexes_of(&args.command, &settings);
-        announcement.locks = queue.wait(context, &mut open(&scope)?, &args.command, names)?;
+        announcement.locks = queue.wait(context, &mut open(&scope)?, &args.command, names)?.into_locks();
     }
     supervised.guard.turns().announce(supervised.pid, announcement);
     Ok(Code::SUCCESS)
@@ -333,21 +351,37 @@ fn unsupervised(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let mut store = open(&scope)?;
     let party = tester(args, context, &scope, &mut store)?;
     let names = mutexes_of(&args.command, &settings);
-    let span = spans::test(names.first(), &lossy(&args.command)).entered();
+    let span = spans::test(names.first(), &lossy(&args.command));
+    let _span = span.clone().entered();
     let longest = args.longest()?.unwrap_or(settings.test.wait);
     let process =
         Process::find(std::process::id()).ok_or_else(|| CliError::failed("this process is not found"))?;
     let queue = Queue { party: &party, process: &process, longest, ttl: settings.lock.ttl };
-    let locks = queue.wait(context, &mut store, &args.command, names)?;
-    let (granted, mutex) = (Instant::now(), mutexes(&locks).next().cloned());
-    let ran = run(args, context, &party, &Repo::new(scope), mutex);
-    mutexes(&locks).for_each(|name| metrics().mutex_hold(name, granted.elapsed()));
-    let released = locks.iter().try_for_each(|lock| store.release_one(lock).map(|_| ()));
+    let held = queue.wait(context, &mut store, &args.command, names)?;
+    let launch = Launch {
+        argv: args.command.clone(),
+        cwd: context.cwd.clone(),
+        mutex: held.name().cloned(),
+        place: Place::Shared,
+    };
+    let (mut out, mut err) = (answer_stream(context), context.ui.err());
+    let mut tee = Tee { out: &mut *out, err: &mut *err };
+    let repo = Repo::new(scope.clone());
+    let ran = TestRun::begin((&scope, &repo), &party, launch, span)
+        .and_then(|test| test.run(&context.cwd, Manner::Plain(Tie::Tree), &mut tee));
+    let released = held.release(&mut store);
     // What went wrong first says more; the locks end with this process in any case.
-    let evidence = ran?;
+    let evidence = ran.map_err(|error| match error {
+        TestRunError::Run(RunError::Start { source, .. }) => not_started(&args.command[0], &source),
+        TestRunError::Run(error @ RunError::Empty) => CliError::usage(error),
+        TestRunError::Evidence(error) => unrecorded(error),
+        error => CliError::failed(error),
+    })?;
     released?;
-    spans::ended(&span, evidence.exit_code, evidence.signal);
-    answer(context, &evidence)
+    if context.ui.json {
+        context.ui.json_line(&evidence)?;
+    }
+    Ok(code_of_test(&evidence))
 }
 
 /// The mutexes that a command needs: at least the one of all tests.
@@ -376,9 +410,9 @@ impl Queue<'_> {
         store: &mut Store,
         command: &[OsString],
         names: Vec<LockName>,
-    ) -> Result<Vec<Lock>, CliError> {
+    ) -> Result<HeldMutexes, CliError> {
         if self.is_inside_a_test(store)? {
-            return Ok(Vec::new());
+            return Ok(HeldMutexes::none());
         }
         let request = Request {
             party: self.party.clone(),
@@ -386,59 +420,16 @@ impl Queue<'_> {
             ttl: self.ttl,
             reason: Some(command_line(command)),
         };
-        let (longest, asker) = (self.longest, context.asker_process());
-        let wait = Wait { longest, on_behalf_of: asker, remind_every: Some(Duration::from_secs(30)) };
-        let targets: Vec<String> = request.wants.iter().map(|want| want.target.to_string()).collect();
-        let span = context.span().in_scope(|| spans::lock_wait(&self.party.agent, &targets.join(", ")));
-        let began = Instant::now();
-        let outcome = wait_for_mutex(store, &request, wait, |conflicts| {
-            if let Some(text) = waiting_for(conflicts) {
-                context.ui.note("mala", YELLOW, &text);
-            }
-        })?;
-        drop(span);
-        count_wait(&outcome, began.elapsed());
-        match outcome {
-            Outcome::Granted(locks) => Ok(locks),
-            Outcome::Refused(refusal) => Err(CliError::refused(no_turn(&refusal.cause, longest))),
-        }
+        let on_behalf_of = context.asker_process();
+        let wait = Wait { longest: self.longest, on_behalf_of, remind_every: None };
+        let tell = |text: &str| context.ui.note("mala", YELLOW, text);
+        take_turn(store, &request, wait, &context.span(), tell)?.map_err(CliError::refused)
     }
 
     fn is_inside_a_test(&self, store: &mut Store) -> Result<bool, CliError> {
         let above: Vec<_> = self.process.ancestors().map(|ancestor| ancestor.owner()).collect();
         Ok(store.locks()?.iter().any(|lock| lock.is_named() && above.contains(&lock.owner)))
     }
-}
-
-fn run(
-    args: &TestArgs,
-    context: &Context,
-    party: &Party,
-    repo: &Repo,
-    mutex: Option<LockName>,
-) -> Result<Evidence, CliError> {
-    let scope = context.scope()?;
-    let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
-    let launch = Launch { argv: args.command.clone(), cwd: context.cwd.clone(), mutex, place: Place::Shared };
-    let recording = Recording::begin(repo, who, launch).map_err(unrecorded)?;
-    let mut store = open(&scope)?;
-    let command = command_line(&args.command);
-    let detail = json!({ "command": command, "evidence": recording.id() });
-    store.record_fact(party, EventKind::TestStarted, None, &detail)?;
-    let log = recording.output_log().to_path_buf();
-    let task = Task { argv: &args.command, cwd: &context.cwd, log: &log, manner: Manner::Plain(Tie::Tree) };
-    let (mut out, mut err) = (answer_stream(context), context.ui.err());
-    let ended: Ended =
-        runner::run(&task, &mut Tee { out: &mut *out, err: &mut *err }).map_err(|error| match error {
-            RunError::Start { source, .. } => not_started(&args.command[0], &source),
-            RunError::Empty => CliError::usage(error),
-            _ => CliError::failed(error),
-        })?;
-    let evidence = recording.finish(ended, &StoreOwnership::new(open(&scope)?)).map_err(unrecorded)?;
-    let detail = json!({ "command": command, "evidence": evidence.id, "exit_code": evidence.exit_code,
-        "signal": evidence.signal });
-    store.record_fact(party, EventKind::TestEnded, None, &detail)?;
-    Ok(evidence)
 }
 
 /// Where the command's output goes: as it came, unless the answer has standard output for itself.

@@ -76,7 +76,7 @@ impl Engine {
         if left.is_empty() {
             check_checkout(&ops)?;
         }
-        let base = if options.queue_only { Vec::new() } else { prepare_for_agents(&ops)? };
+        let base = if options.queue_only { Vec::new() } else { prepare_for_agents(&ops, &mut *reporter)? };
         let run = ops.begin_run(&describe(&options)).map_err(|error| match error {
             busy @ EngineError::Busy { .. } => busy,
             error => step("begin a run")(error),
@@ -122,8 +122,8 @@ impl Engine {
 
 /// What only agents need: that the base is known, and that what protects them from each other does. Gives what is to be said
 /// of the base. The landing queue looks at the base itself, when something on it is red.
-fn prepare_for_agents(ops: &BlockingOps) -> Result<Vec<String>> {
-    let base = ops.validator.look_at_base()?;
+fn prepare_for_agents(ops: &BlockingOps, reporter: &mut dyn Reporter) -> Result<Vec<String>> {
+    let base = ops.validator.look_at_base(&mut |event| reporter.report(Timestamp::now(), event))?;
     ops.sessions.self_test().map_err(|why| EngineError::SelfTest(Box::new(why)))?;
     Ok(base)
 }

@@ -1,6 +1,6 @@
 //! What happens in a run, for people, programs and the log.
 
-use mala_core::{AgentId, EntryId, IssueId, RunId, Timestamp};
+use mala_core::{AgentId, EntryId, IssueId, Oid, RunId, Timestamp};
 use serde::Serialize;
 
 use crate::summary::{Recovered, Summary};
@@ -10,6 +10,11 @@ use crate::validator::FailedCheck;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
+    /// A required command runs on the branch as it is, before the run begins.
+    Validating {
+        commit: Oid,
+        command: String,
+    },
     RunStarted {
         run: RunId,
         max_agents: usize,

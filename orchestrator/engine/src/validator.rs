@@ -21,18 +21,20 @@ use mala_store::{EntryFilter, Store};
 use serde::Serialize;
 
 use crate::error::{EngineError, Result};
+use crate::event::Event;
 
 /// The seam to what decides whether an attempt is done.
 pub trait Validator: Send + Sync {
     /// Judges what an attempt has come to.
     fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement>;
 
-    /// What a person should know about the branch before agents begin, in words.
+    /// What a person should know about the branch before agents begin, in words. That may take as long as the required commands:
+    /// each is told when it starts.
     ///
     /// # Errors
     ///
     /// If no work could ever be accepted.
-    fn look_at_base(&self) -> Result<Vec<String>> {
+    fn look_at_base(&self, _tell: &mut dyn FnMut(&Event)) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 }
@@ -91,12 +93,13 @@ impl GateValidator {
         Ok(Self { scope: scope.clone(), gate: Gate::of(settings)?, requirements, slots })
     }
 
-    /// What the required commands say about a commit, run by mala itself.
-    pub fn validate(&self, commit: &Oid) -> Result<Validation> {
+    /// What the required commands say about a commit, run by mala itself. `starts` hears of each that has to be run.
+    fn validate(&self, commit: &Oid, starts: &mut dyn FnMut(&str)) -> Result<Validation> {
         let repo = Repo::new(self.scope.clone()).without_hooks();
         let (pool, requirements) = (Pool::Validation, &self.requirements);
         let validate = Validate { repo: &repo, slots: &self.slots, pool, requirements, asker: None };
-        Ok(validate.commit(commit, &mut Tee { out: &mut io::sink(), err: &mut io::sink() })?)
+        let mut tee = Tee { out: &mut io::sink(), err: &mut io::sink() };
+        Ok(validate.commit_telling(commit, starts, &mut tee)?)
     }
 
     /// Judges what can be judged at once about an offer; its tests are the queue's.
@@ -171,7 +174,7 @@ impl GateValidator {
 }
 
 impl Validator for GateValidator {
-    fn look_at_base(&self) -> Result<Vec<String>> {
+    fn look_at_base(&self, tell: &mut dyn FnMut(&Event)) -> Result<Vec<String>> {
         if self.requirements.is_empty() {
             return Ok(vec![
                 "no command is required, so nothing is proven: whatever agents commit is accepted; name some in [validate] of \
@@ -180,7 +183,9 @@ impl Validator for GateValidator {
             ]);
         }
         let Some(head) = Repo::new(self.scope.clone()).resolve("HEAD")? else { return Ok(Vec::new()) };
-        let validation = self.validate(&head)?;
+        let validation = self.validate(&head, &mut |command| {
+            tell(&Event::Validating { commit: head.clone(), command: command.to_owned() });
+        })?;
         if let Some(missing) = validation.results.iter().find(|result| !result.has_started()) {
             let (command, why) = (missing.command.clone(), missing.ending());
             return Err(EngineError::Unrunnable { command, why });
@@ -206,7 +211,7 @@ impl Validator for GateValidator {
         }
         let mut validated = None;
         let mut prove = |commit: &Oid| -> std::result::Result<_, Box<dyn Error + Send + Sync>> {
-            let validation = self.validate(commit)?;
+            let validation = self.validate(commit, &mut |_| {})?;
             let checks = validation.checks();
             validated = Some(validation);
             Ok(checks)

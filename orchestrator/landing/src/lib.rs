@@ -11,6 +11,7 @@
 mod cargo_seed;
 mod empty;
 mod environment;
+mod not_in_test;
 pub mod offer;
 pub mod queue;
 mod setup;
@@ -18,8 +19,10 @@ mod slot_test;
 mod slots;
 mod validation;
 
-pub use slot_test::{SlotTest, TestRequest, Work};
+pub use not_in_test::{NotInTest, OthersFile};
+pub use slot_test::{SlotTest, Work};
 pub use slots::{Lease, Placed, Pool, Slots, SlotsError, orphaned_slots, remove_slots, slots_directory};
 pub use validation::{
-    CommandResult, Requirements, Validate, Validation, ValidationError, earlier_pass, last_verdict,
+    CommandResult, Requirements, Validate, Validation, ValidationError, earlier_pass, last_green,
+    last_verdict,
 };

@@ -1,36 +1,72 @@
-//! A command that an agent or a person wants to try: in a slot, on the last commit plus exactly their own changes.
+//! What an agent or a person wants to try: in a slot, on a commit of the branch plus exactly their own changes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Instant;
 
-use mala_core::{Actor, EvidenceId, Oid};
-use mala_gate::evidence::{Ended, Evidence, Launch, Place, Recording};
-use mala_gate::runner::{Manner, RunError, Task, Tee, run};
+use mala_core::{Actor, Oid};
+use mala_gate::TestRun;
+use mala_gate::evidence::{Evidence, Launch, Place, lossy};
+use mala_gate::runner::{Manner, Tee};
+use mala_git::landing::{Candidate, Stacked, stack};
 use mala_git::salvage::work_commit;
 use mala_git::{Content, Ownership, Repo, RepoPath, own_changes};
+use mala_logs::telemetry::spans::{self, Span};
+use mala_store::Party;
 
+use crate::queue::list;
 use crate::setup::Preparation;
 use crate::slots::{Placed, Pool, Slots};
-use crate::validation::{Requirements, ValidationError};
+use crate::validation::{Requirements, Validate, Validation, ValidationError, last_green, last_verdict};
 
-/// What is tried: the last commit plus somebody's own changes, as a commit that is on no branch.
+/// What is tried: a commit of the branch plus somebody's own changes, as a commit that is on no branch.
 #[derive(Debug, Clone)]
 pub struct Work {
     pub base: Oid,
     pub commit: Oid,
+    /// What should be known of the base, in words.
+    pub remark: Option<String>,
 }
 
 impl Work {
-    /// What the agent's work comes to right now. Nothing before the first commit.
+    /// What the agent's work comes to right now, on the last commit. Nothing before the first one.
     pub fn of(repo: &Repo, who: &Actor, ownership: &dyn Ownership) -> Result<Option<Self>, ValidationError> {
         let Some(base) = repo.resolve("HEAD")? else { return Ok(None) };
         let own = own_changes(repo, &who.agent, ownership)?;
         let message = format!("what {} is working on\n", who.agent);
         let commit = work_commit(repo, &base, &own, &message)?;
-        Ok(Some(Self { base, commit }))
+        Ok(Some(Self { base, commit, remark: None }))
+    }
+
+    /// The same on the newest commit that is proven, where the last one is not: what is wrong with the branch is not this agent's
+    /// doing, and would hide what is. Stays on the last one where the changes do not fit anywhere else.
+    pub fn on_last_green(self, repo: &Repo, requirements: &Requirements) -> Result<Self, ValidationError> {
+        let Some(green) = last_green(repo, requirements, &self.base)? else { return Ok(self) };
+        if green == self.base {
+            return Ok(self);
+        }
+        let verdict = last_verdict(repo, requirements, &repo.commit(&self.base)?.tree)?;
+        let is = if verdict == Some(false) { "is red" } else { "is not proven yet" };
+        let (tip, known) = (self.base.short(), green.short());
+        let candidate = Candidate { base: self.base.clone(), head: self.commit.clone(), message: None };
+        let commit = match stack(repo, &green, &candidate)? {
+            Stacked::Commit(commit) => commit,
+            Stacked::Nothing => green.clone(),
+            Stacked::Conflict(paths) => {
+                let remark = format!(
+                    "the last commit {tip} {is}, and your changes to {} do not fit on {known}, the last one that passed: this runs on {tip}",
+                    list(&paths)
+                );
+                return Ok(Self { remark: Some(remark), ..self });
+            }
+        };
+        let remark = format!(
+            "the last commit {tip} {is}: this runs on {known}, the last one that passed, plus your changes; to try it on {tip}: \
+             mala test --wait 10m -- COMMAND"
+        );
+        Ok(Self { base: green, commit, remark: Some(remark) })
     }
 
     fn files(&self, repo: &Repo) -> Result<BTreeMap<RepoPath, Content>, ValidationError> {
@@ -42,38 +78,34 @@ impl Work {
     }
 }
 
-/// A command that somebody wants to try.
-#[derive(Debug)]
-pub struct TestRequest<'a> {
+/// A test in a slot: on what, and for whom.
+#[derive(Debug, Clone, Copy)]
+pub struct SlotTest<'a> {
     pub repo: &'a Repo,
     pub slots: &'a Slots,
     pub requirements: &'a Requirements,
     pub work: &'a Work,
-    pub who: Actor,
-    pub argv: Vec<OsString>,
-    /// The directory of the checkout that it was typed in.
-    pub cwd: &'a Path,
+    pub party: &'a Party,
+    /// What the test is a part of, for a collector.
+    pub span: &'a Span,
+    /// Becomes readable when nobody waits for the answer any more.
+    pub asker: Option<BorrowedFd<'a>>,
 }
 
-/// A command that is about to run in a slot.
-#[derive(Debug)]
-pub struct SlotTest {
-    placed: Placed,
-    recording: Recording,
-    argv: Vec<OsString>,
-    cwd: PathBuf,
-    timeout: Duration,
-}
-
-impl SlotTest {
-    /// Makes a slot ready.
-    pub fn prepare(request: TestRequest<'_>, tee: &mut Tee<'_>) -> Result<Self, ValidationError> {
-        let TestRequest { repo, slots, requirements, work, who, argv, cwd } = request;
+impl SlotTest<'_> {
+    /// Runs one command as if it had been typed in the directory `cwd` of the checkout. A pass of the only command that is required
+    /// proves the tree like any validation.
+    pub fn command(
+        &self,
+        argv: &[OsString],
+        cwd: &Path,
+        tee: &mut Tee<'_>,
+    ) -> Result<Evidence, ValidationError> {
+        let Self { repo, slots, requirements, work, .. } = *self;
         let tree = repo.commit(&work.commit)?.tree;
         let placed = slots.take(Pool::Test, Some(&work.commit))?.place(&work.commit)?;
         let inside = cwd.strip_prefix(repo.root()).unwrap_or(Path::new(""));
-        let place = placed.root().join(inside);
-        if !place.is_dir() {
+        if !placed.root().join(inside).is_dir() {
             let (directory, top) = (inside.to_owned(), repo.root().to_owned());
             return Err(ValidationError::NoDirectory { directory, top });
         }
@@ -81,30 +113,38 @@ impl SlotTest {
         if let Some(preparation) = Preparation::of(&placed, &tree, requirements.setup())? {
             preparation.run(repo, &placed, deadline, tee)?;
         }
-        let launch = Launch { argv: argv.clone(), cwd: cwd.to_owned(), mutex: None, place: Place::Isolated };
-        let files = work.files(repo)?;
-        let recording = Recording::begin_in_slot(placed.repo(), who, launch, work.base.clone(), files)?;
-        Ok(Self { placed, recording, argv, cwd: place, timeout: requirements.timeout() })
+        let evidence = self.run(&placed, (argv, inside), deadline, tee)?;
+        requirements.remember_if_whole(repo, (&tree, &work.commit), (argv, inside), &evidence)?;
+        Ok(evidence)
     }
 
-    pub fn id(&self) -> &EvidenceId {
-        self.recording.id()
+    /// Runs all required commands, unless the tree has passed them before.
+    pub fn required(&self, tee: &mut Tee<'_>) -> Result<Validation, ValidationError> {
+        let Self { repo, slots, requirements, asker, .. } = *self;
+        let validate = Validate { repo, slots, pool: Pool::Test, requirements, asker };
+        validate.commit_as_test(&self.work.commit, self, tee)
     }
 
-    /// Runs the command and records what it said.
-    pub fn run(
-        self,
-        ownership: &dyn Ownership,
-        asker: Option<BorrowedFd<'_>>,
+    /// One command in a slot that is ready, recorded as this party's test.
+    pub(crate) fn run(
+        &self,
+        placed: &Placed,
+        (argv, inside): (&[OsString], &Path),
+        deadline: Instant,
         tee: &mut Tee<'_>,
     ) -> Result<Evidence, ValidationError> {
-        let confinement = self.placed.confinement();
-        let manner = Manner::Slot { confinement: &confinement, timeout: self.timeout, asker };
-        let log = self.recording.output_log().to_owned();
-        let ended = match run(&Task { argv: &self.argv, cwd: &self.cwd, log: &log, manner }, tee) {
-            Err(RunError::Timeout) => Ended { exit_code: None, signal: Some(9), output_sha256: None },
-            ended => ended?,
+        let Self { repo, work, party, span, asker, .. } = *self;
+        let place = Place::Slot {
+            base: work.base.clone(),
+            tree: repo.commit(&work.commit)?.tree,
+            files: work.files(repo)?,
         };
-        Ok(self.recording.finish(ended, ownership)?)
+        let launch = Launch { argv: argv.to_vec(), cwd: repo.root().join(inside), mutex: None, place };
+        let span = span.in_scope(|| spans::test(None, &lossy(argv)));
+        let confinement = placed.confinement();
+        let timeout = deadline.saturating_duration_since(Instant::now());
+        let manner = Manner::Slot { confinement: &confinement, timeout, asker };
+        let test = TestRun::begin((repo.scope(), placed.repo()), party, launch, span)?;
+        Ok(test.run(&placed.root().join(inside), manner, tee)?)
     }
 }

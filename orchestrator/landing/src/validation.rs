@@ -3,6 +3,7 @@
 //! What passed is remembered by the tree and the commands, in a chained log: the same tree is not validated twice. A failure is
 //! not remembered, because it may have been the weather.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -13,21 +14,27 @@ use mala_config::{EmptyRun, Settings, Setup};
 use mala_core::file::read_tail;
 use mala_core::shell::word;
 use mala_core::{CheckName, Oid, Timestamp};
-use mala_gate::Check;
 use mala_gate::evidence::{Ended, EvidenceError};
 use mala_gate::runner::{Manner, RunError, Task, Tee, run};
+use mala_gate::{Check, Evidence, TestRunError};
+use mala_git::landing::LandError;
 use mala_git::salvage::SalvageError;
 use mala_git::{GitError, OwnChangesError, Repo};
 use mala_logs::chain::{ChainError, ChainReader, ChainWriter, Order, verify};
+use mala_store::StoreError;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::empty::ran_nothing;
 use crate::setup::Preparation;
+use crate::slot_test::SlotTest;
 use crate::slots::{Lease, Placed, Pool, Slots, SlotsError};
 
 /// How much of a command's output is searched for what its runner says.
 const SUMMARY_BYTES: u64 = 1 << 20;
+/// How far back a commit that has passed is looked for.
+const MAX_HISTORY: usize = 200;
+const NOT_IN_TIME: &str = "not done in time, see `queue.timeout` in the settings";
 /// As a shell says that there is no such program.
 const NOT_FOUND: i32 = 127;
 
@@ -46,6 +53,10 @@ pub enum ValidationError {
     Work(#[from] SalvageError),
     #[error(transparent)]
     Evidence(#[from] EvidenceError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Stack(#[from] LandError),
     #[error("there is nothing to test in a slot before the first commit: run without `--isolated`")]
     Unborn,
     #[error(
@@ -63,6 +74,16 @@ pub enum ValidationError {
         #[source]
         source: io::Error,
     },
+}
+
+impl From<TestRunError> for ValidationError {
+    fn from(error: TestRunError) -> Self {
+        match error {
+            TestRunError::Evidence(error) => error.into(),
+            TestRunError::Store(error) => error.into(),
+            TestRunError::Run(error) => error.into(),
+        }
+    }
 }
 
 /// What a tree must pass.
@@ -110,6 +131,41 @@ impl Requirements {
     pub fn commands(&self) -> &[String] {
         &self.commands
     }
+
+    /// Remembers what the test said of its tree if it was all that is required.
+    pub(crate) fn remember_if_whole(
+        &self,
+        repo: &Repo,
+        (tree, commit): (&Oid, &Oid),
+        (argv, directory): (&[OsString], &Path),
+        evidence: &Evidence,
+    ) -> Result<(), ValidationError> {
+        let [command] = self.commands.as_slice() else { return Ok(()) };
+        let is_whole = argv.iter().eq(command.split_whitespace()) && directory == Path::new(&self.directory);
+        if !is_whole {
+            return Ok(());
+        }
+        let result = self.judged(CommandResult::of(command, evidence));
+        remember(
+            repo,
+            &Validation {
+                tree: tree.clone(),
+                commit: commit.clone(),
+                started_at: evidence.started_at,
+                directory: self.directory.clone(),
+                results: vec![result],
+                remembered: false,
+            },
+        )
+    }
+
+    /// With an objection to a run that executed no test, unless that is allowed.
+    fn judged(&self, mut result: CommandResult) -> CommandResult {
+        if result.has_passed() && self.empty == EmptyRun::Fail {
+            result.objection = emptiness(&result);
+        }
+        result
+    }
 }
 
 /// What the required commands said about one tree.
@@ -147,6 +203,18 @@ pub struct CommandResult {
 }
 
 impl CommandResult {
+    /// What a record says.
+    fn of(command: &str, evidence: &Evidence) -> Self {
+        Self {
+            command: command.to_owned(),
+            exit_code: evidence.exit_code,
+            signal: evidence.signal,
+            objection: None,
+            output_sha256: evidence.output_sha256.clone(),
+            output_log: evidence.output_log.clone().unwrap_or_default(),
+        }
+    }
+
     pub fn has_passed(&self) -> bool {
         self.exit_code == Some(0) && self.objection.is_none()
     }
@@ -232,15 +300,52 @@ pub struct Validate<'a> {
     pub asker: Option<BorrowedFd<'a>>,
 }
 
+/// Who follows a validation, command by command.
+enum Observer<'a> {
+    None,
+    Told(&'a mut dyn FnMut(&str)),
+    /// Every command is a test of an agent's as well.
+    Tester(&'a SlotTest<'a>),
+}
+
 impl Validate<'_> {
     /// Runs the required commands on the tree of `commit`, unless it has passed them before.
     pub fn commit(&self, commit: &Oid, tee: &mut Tee<'_>) -> Result<Validation, ValidationError> {
+        self.unless_passed(commit, &mut Observer::None, tee)
+    }
+
+    /// The same; `starts` hears of every command that has to be run, when it begins.
+    pub fn commit_telling(
+        &self,
+        commit: &Oid,
+        starts: &mut dyn FnMut(&str),
+        tee: &mut Tee<'_>,
+    ) -> Result<Validation, ValidationError> {
+        self.unless_passed(commit, &mut Observer::Told(starts), tee)
+    }
+
+    /// The same, with every command recorded as a test of who asked for it.
+    pub(crate) fn commit_as_test(
+        &self,
+        commit: &Oid,
+        test: &SlotTest<'_>,
+        tee: &mut Tee<'_>,
+    ) -> Result<Validation, ValidationError> {
+        self.unless_passed(commit, &mut Observer::Tester(test), tee)
+    }
+
+    fn unless_passed(
+        &self,
+        commit: &Oid,
+        observer: &mut Observer<'_>,
+        tee: &mut Tee<'_>,
+    ) -> Result<Validation, ValidationError> {
         let tree = self.repo.commit(commit)?.tree;
         if let Some(earlier) = earlier_pass(self.repo, self.requirements, &tree)? {
             return Ok(earlier);
         }
         let lease = self.slots.take(self.pool, Some(commit))?;
-        self.run(lease, commit, tree, tee)
+        self.run(lease, (commit, tree), observer, tee)
     }
 
     /// The same in a slot that was emptied before, whatever is remembered: nothing that an earlier tree has left decides.
@@ -248,24 +353,24 @@ impl Validate<'_> {
         let tree = self.repo.commit(commit)?.tree;
         let lease = self.slots.take(self.pool, None)?;
         lease.empty()?;
-        self.run(lease, commit, tree, tee)
+        self.run(lease, (commit, tree), &mut Observer::None, tee)
     }
 
     fn run(
         &self,
         lease: Lease,
-        commit: &Oid,
-        tree: Oid,
+        (commit, tree): (&Oid, Oid),
+        observer: &mut Observer<'_>,
         tee: &mut Tee<'_>,
     ) -> Result<Validation, ValidationError> {
         let started_at = Timestamp::now();
         let placed = lease.place(commit)?;
-        let results = self.results(&placed, &tree, tee)?;
+        let results = self.results(&placed, &tree, observer, tee)?;
         let directory = self.requirements.directory.clone();
         let validation =
             Validation { tree, commit: commit.clone(), started_at, directory, results, remembered: false };
         // Also one that failed: whoever looks at the queue wants to know that the branch is red.
-        ChainWriter::open(&log_of(self.repo))?.append(&validation)?;
+        remember(self.repo, &validation)?;
         Ok(validation)
     }
 
@@ -273,9 +378,10 @@ impl Validate<'_> {
         &self,
         placed: &Placed,
         tree: &Oid,
+        observer: &mut Observer<'_>,
         tee: &mut Tee<'_>,
     ) -> Result<Vec<CommandResult>, ValidationError> {
-        let Requirements { commands, directory, empty, timeout, setup } = self.requirements;
+        let Requirements { commands, directory, timeout, setup, .. } = self.requirements;
         let deadline = Instant::now() + *timeout;
         let outputs = outputs_of(self.repo);
         if let Some(preparation) = Preparation::of(placed, tree, setup)? {
@@ -299,21 +405,53 @@ impl Validate<'_> {
         let mut results = Vec::new();
         for command in commands {
             let line = CommandLine { command, directory, deadline, asker: self.asker };
-            let mut result = line.run(placed, &outputs, tee)?;
-            if result.has_passed() && *empty == EmptyRun::Fail {
-                result.objection = emptiness(&result);
+            if let Observer::Told(starts) = observer {
+                starts(command);
             }
-            results.push(result);
+            let result = match observer {
+                Observer::Tester(test) => line.run_as_test(placed, test, tee)?,
+                Observer::Told(_) | Observer::None => line.run(placed, &outputs, tee)?,
+            };
+            results.push(self.requirements.judged(result));
         }
         Ok(results)
     }
 }
 
-/// The validation that a tree has passed before. A log that was changed remembers nothing.
+/// The validation that a tree has passed before.
 pub fn earlier_pass(
     repo: &Repo,
     requirements: &Requirements,
     tree: &Oid,
+) -> Result<Option<Validation>, ValidationError> {
+    let earlier = newest(repo, |record| record.proves(tree, requirements))?;
+    Ok(earlier.map(|record| Validation { remembered: true, ..record }))
+}
+
+/// The newest commit on the line of first parents that ends in `tip` whose tree has passed. Nothing if none is known.
+pub fn last_green(
+    repo: &Repo,
+    requirements: &Requirements,
+    tip: &Oid,
+) -> Result<Option<Oid>, ValidationError> {
+    if requirements.is_empty() || !log_of(repo).exists() {
+        return Ok(None);
+    }
+    let mut passed = HashSet::new();
+    newest(repo, |record| {
+        if record.proves(&record.tree, requirements) {
+            passed.insert(record.tree.clone());
+        }
+        false
+    })?;
+    let history = repo.first_parents(tip, None, MAX_HISTORY)?;
+    Ok(history.into_iter().find(|commit| passed.contains(&commit.tree)).map(|commit| commit.id))
+}
+
+/// The newest validation of which this is true. A log that was changed remembers nothing.
+fn newest(
+    repo: &Repo,
+    mut is_wanted: impl FnMut(&Validation) -> bool,
 ) -> Result<Option<Validation>, ValidationError> {
     let log = log_of(repo);
     match verify(&log) {
@@ -323,11 +461,15 @@ pub fn earlier_pass(
     }
     for record in ChainReader::open(&log)?.records::<Validation>(Order::NewestFirst) {
         let record = record?;
-        if record.proves(tree, requirements) {
-            return Ok(Some(Validation { remembered: true, ..record }));
+        if is_wanted(&record) {
+            return Ok(Some(record));
         }
     }
     Ok(None)
+}
+
+fn remember(repo: &Repo, validation: &Validation) -> Result<(), ValidationError> {
+    Ok(ChainWriter::open(&log_of(repo))?.append(validation).map(drop)?)
 }
 
 /// Whether a tree passes, as far as that was ever found out. One that has passed once does, as for [`earlier_pass`].
@@ -342,12 +484,7 @@ pub fn last_verdict(
     if earlier_pass(repo, requirements, tree)?.is_some() {
         return Ok(Some(true));
     }
-    for record in ChainReader::open(&log_of(repo))?.records::<Validation>(Order::NewestFirst) {
-        if record?.disproves(tree, requirements) {
-            return Ok(Some(false));
-        }
-    }
-    Ok(None)
+    Ok(newest(repo, |record| record.disproves(tree, requirements))?.map(|_| false))
 }
 
 fn log_of(repo: &Repo) -> PathBuf {
@@ -384,25 +521,52 @@ impl CommandLine<'_> {
         let timeout = self.deadline.saturating_duration_since(Instant::now());
         let manner = Manner::Slot { confinement: &confinement, timeout, asker: self.asker };
         let cwd = placed.root().join(self.directory);
-        let cut = |exit_code| Ended { exit_code, signal: None, output_sha256: None };
-        let (ended, objection) = match run(&Task { argv: &argv, cwd: &cwd, log: &output, manner }, tee) {
-            Ok(ended) => (ended, None),
-            Err(RunError::Start { source, .. }) => {
-                (cut(Some(NOT_FOUND)), Some(format!("it cannot be started: {source}")))
+        match run(&Task { argv: &argv, cwd: &cwd, log: &output, manner }, tee) {
+            Ok(ended) => Ok(self.result(ended, &output, None)),
+            Err(error) => self.failed(error, &output),
+        }
+    }
+
+    /// The same, recorded as a test of who asked for it.
+    fn run_as_test(
+        &self,
+        placed: &Placed,
+        test: &SlotTest<'_>,
+        tee: &mut Tee<'_>,
+    ) -> Result<CommandResult, ValidationError> {
+        let argv: Vec<OsString> = self.command.split_whitespace().map(Into::into).collect();
+        match test.run(placed, (&argv, Path::new(self.directory)), self.deadline, tee) {
+            Ok(evidence) if evidence.signal.is_some() && Instant::now() >= self.deadline => {
+                let objection = Some(NOT_IN_TIME.to_owned());
+                Ok(CommandResult { objection, ..CommandResult::of(self.command, &evidence) })
             }
-            Err(RunError::Timeout) => {
-                (cut(None), Some("not done in time, see `queue.timeout` in the settings".to_owned()))
+            Ok(evidence) => Ok(CommandResult::of(self.command, &evidence)),
+            Err(ValidationError::Run(error)) => self.failed(error, Path::new("")),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What counts as a failure of the command, and not of mala.
+    fn failed(&self, error: RunError, output: &Path) -> Result<CommandResult, ValidationError> {
+        match error {
+            RunError::Start { source, .. } => {
+                let ended = Ended { exit_code: Some(NOT_FOUND), signal: None, output_sha256: None };
+                Ok(self.result(ended, output, Some(format!("it cannot be started: {source}"))))
             }
-            Err(error) => return Err(error.into()),
-        };
-        Ok(CommandResult {
+            RunError::Timeout(ended) => Ok(self.result(ended, output, Some(NOT_IN_TIME.to_owned()))),
+            error => Err(error.into()),
+        }
+    }
+
+    fn result(&self, ended: Ended, output: &Path, objection: Option<String>) -> CommandResult {
+        CommandResult {
             command: self.command.to_owned(),
             exit_code: ended.exit_code,
             signal: ended.signal,
             objection,
             output_sha256: ended.output_sha256,
             output_log: output.to_string_lossy().into_owned(),
-        })
+        }
     }
 }
 

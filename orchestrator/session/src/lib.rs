@@ -45,6 +45,4 @@ pub use release::{answer_release, release, transfer};
 pub use reserved_refs::run_agent;
 pub use supervisor_ownership::{OtherHolder, SupervisorOwnership, Tenure};
 pub use take::take;
-pub use turns::{
-    Announcement, TurnRules, Turns, command_line, count_wait, lossy, mutexes, no_turn, waiting_for, want,
-};
+pub use turns::{Announcement, HeldMutexes, TurnRules, Turns, take_turn, want};

@@ -10,19 +10,16 @@ use mala_config::Settings;
 use mala_core::ports::Liveness;
 use mala_core::text::{plain, span};
 use mala_core::{
-    Actor, CommandPattern, Conflict, Life, Lock, LockName, Mode, Owner, Scope, Target, Timestamp, Want,
+    CommandPattern, Conflict, Life, Lock, LockName, Mode, Owner, Scope, Target, Timestamp, Want,
 };
-use mala_gate::StoreOwnership;
-use mala_gate::evidence::output::sha256;
-use mala_gate::evidence::{Ended, Launch, Place, Recording};
+use mala_gate::TestRun;
+use mala_gate::evidence::{Launch, Place, command_line, lossy};
 use mala_git::Repo;
-use mala_logs::secrets::mask_args;
 use mala_logs::telemetry::metrics;
 use mala_logs::telemetry::spans::{self, Span};
 use mala_sandbox::{Capture, Exit, Held, Hold, Ruling, Start};
 use mala_store::process::{Process, ProcessTable};
-use mala_store::{Cause, EventKind, Outcome, Party, Request, Store, StoreError, Wait};
-use serde_json::json;
+use mala_store::{Cause, Outcome, Party, Request, Store, StoreError, Wait};
 
 use crate::acquire::wait_for_mutex;
 
@@ -181,9 +178,8 @@ impl Turns {
             announced: self.announced.clone(),
             running: self.running.clone(),
             argv: start.args().to_vec(),
-            locks: announced.map(|said| said.locks).unwrap_or_default(),
-            granted: None,
-            recording: None,
+            held: announced.map(|said| said.locks).filter(|locks| !locks.is_empty()).map(HeldMutexes::new),
+            test: None,
             capture: None,
         })
     }
@@ -193,29 +189,72 @@ pub fn want(name: LockName) -> Want {
     Want { target: Target::Name(name), aliases: Vec::new(), mode: Mode::Exclusive }
 }
 
-/// A command line as it is shown and noted, without secrets.
-pub fn command_line(args: &[OsString]) -> String {
-    mask_args(&lossy(args)).iter().map(plain).collect::<Vec<_>>().join(" ")
+/// Mutexes that one test command holds.
+#[derive(Debug)]
+pub struct HeldMutexes {
+    locks: Vec<Lock>,
+    since: Instant,
 }
 
-/// Arguments as text.
-pub fn lossy(args: &[OsString]) -> Vec<String> {
-    args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
-}
-
-/// The mutexes among these locks.
-pub fn mutexes(locks: &[Lock]) -> impl Iterator<Item = &LockName> {
-    locks.iter().filter_map(|lock| match &lock.target {
-        Target::Name(name) => Some(name),
-        Target::File(_) | Target::Pattern(_) => None,
-    })
-}
-
-/// Tells the collector how a wait for a turn ended.
-pub fn count_wait(outcome: &Outcome, waited: Duration) {
-    if let Outcome::Granted(locks) = outcome {
-        mutexes(locks).for_each(|name| metrics().mutex_wait(name, waited));
+impl HeldMutexes {
+    /// None, for a command below one that holds what it needs.
+    pub fn none() -> Self {
+        Self::new(Vec::new())
     }
+
+    fn new(locks: Vec<Lock>) -> Self {
+        Self { locks, since: Instant::now() }
+    }
+
+    pub fn into_locks(self) -> Vec<Lock> {
+        self.locks
+    }
+
+    /// The one that a record names.
+    pub fn name(&self) -> Option<&LockName> {
+        self.names().next()
+    }
+
+    fn names(&self) -> impl Iterator<Item = &LockName> {
+        self.locks.iter().filter_map(|lock| match &lock.target {
+            Target::Name(name) => Some(name),
+            Target::File(_) | Target::Pattern(_) => None,
+        })
+    }
+
+    /// Hands them on. All of them are tried; what fails ends with its process.
+    pub fn release(self, store: &mut Store) -> Result<(), StoreError> {
+        self.names().for_each(|name| metrics().mutex_hold(name, self.since.elapsed()));
+        let released: Vec<_> = self.locks.iter().map(|lock| store.release_one(lock)).collect();
+        released.into_iter().try_for_each(|released| released.map(drop))
+    }
+}
+
+/// Waits for the mutexes of a test command. Gives, in words, why its turn did not come.
+pub fn take_turn(
+    store: &mut Store,
+    request: &Request,
+    wait: Wait<'_>,
+    span: &Span,
+    mut tell: impl FnMut(&str),
+) -> Result<Result<HeldMutexes, String>, StoreError> {
+    let (began, longest) = (Instant::now(), wait.longest);
+    let names: Vec<String> = request.wants.iter().map(|want| want.target.to_string()).collect();
+    let _waiting = span.in_scope(|| spans::lock_wait(&request.party.agent, &names.join(", ")));
+    let outcome =
+        wait_for_mutex(store, request, Wait { remind_every: Some(REMIND_EVERY), ..wait }, |conflicts| {
+            if let Some(text) = waiting_for(conflicts) {
+                tell(&text);
+            }
+        })?;
+    Ok(match outcome {
+        Outcome::Granted(locks) => {
+            let held = HeldMutexes::new(locks);
+            held.names().for_each(|name| metrics().mutex_wait(name, began.elapsed()));
+            Ok(held)
+        }
+        Outcome::Refused(refusal) => Err(no_turn(&refusal.cause, longest)),
+    })
 }
 
 /// One program that waits, runs and ends.
@@ -229,9 +268,9 @@ pub struct Turn {
     argv: Vec<OsString>,
     /// The agent's; from when it asks for its turn, that of this program.
     span: Span,
-    locks: Vec<Lock>,
-    granted: Option<Instant>,
-    recording: Option<Recording>,
+    /// What it holds already, or from when its turn has come.
+    held: Option<HeldMutexes>,
+    test: Option<TestRun>,
     /// What it prints, where that can be copied.
     capture: Option<Capture>,
 }
@@ -243,95 +282,47 @@ impl Turn {
         self.request.party.owner = process.owner();
         self.request.party.supervised = true;
         self.running.settle();
-        let mut store = Store::open(&self.scope)?;
-        if !self.locks.is_empty() {
-            self.granted = Some(Instant::now());
-            self.begin(held, &mut store);
-            return Ok(Ruling::Allow);
+        if self.held.is_none() {
+            let mut store = Store::open(&self.scope)?;
+            let wait = Wait { longest: self.longest, on_behalf_of: Some(held.process()), remind_every: None };
+            let tell = |text: &str| held.tell(&format!("mala: {text}"));
+            match take_turn(&mut store, &self.request, wait, &self.span, tell)? {
+                Ok(mutexes) => self.held = Some(mutexes),
+                Err(why) => {
+                    spans::failed(&self.span, &why);
+                    return Ok(Ruling::Refuse { message: format!("mala: {why}") });
+                }
+            }
         }
-        let wait = Wait {
-            longest: self.longest,
-            on_behalf_of: Some(held.process()),
-            remind_every: Some(REMIND_EVERY),
-        };
-        let began = Instant::now();
-        let waiting =
-            self.span.in_scope(|| spans::lock_wait(&self.request.party.agent, &names_of(&self.request)));
-        let outcome = wait_for_mutex(&mut store, &self.request, wait, |conflicts| {
-            if let Some(text) = waiting_for(conflicts) {
-                held.tell(&format!("mala: {text}"));
-            }
-        })?;
-        count_wait(&outcome, began.elapsed());
-        drop(waiting);
-        Ok(match outcome {
-            Outcome::Granted(locks) => {
-                self.granted = Some(Instant::now());
-                self.locks = locks;
-                self.begin(held, &mut store);
-                Ruling::Allow
-            }
-            Outcome::Refused(refusal) => {
-                let why = no_turn(&refusal.cause, self.longest);
-                spans::failed(&self.span, &why);
-                Ruling::Refuse { message: format!("mala: {why}") }
-            }
-        })
-    }
-}
-
-fn names_of(request: &Request) -> String {
-    request.wants.iter().map(|want| want.target.to_string()).collect::<Vec<_>>().join(", ")
-}
-
-impl Turn {
-    fn begin(&mut self, held: &Held, store: &mut Store) {
-        if let Err(error) = self.record(held, store) {
+        if let Err(error) = self.begin(held) {
             held.tell(&format!("mala: this run counts for nothing, it cannot be recorded: {error}"));
         }
+        Ok(Ruling::Allow)
     }
 
     /// Notes what the program starts with.
-    fn record(&mut self, held: &Held, store: &mut Store) -> Result<(), Box<dyn Error>> {
-        let party = &self.request.party;
-        let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
+    fn begin(&mut self, held: &Held) -> Result<(), Box<dyn Error>> {
         let launch = Launch {
             argv: self.argv.clone(),
             cwd: std::fs::read_link(format!("/proc/{}/cwd", held.pid()))?,
-            mutex: mutexes(&self.locks).next().cloned(),
+            mutex: self.held.as_ref().and_then(HeldMutexes::name).cloned(),
             place: Place::Shared,
         };
-        let recording = Recording::begin(&Repo::new(self.scope.clone()), who, launch)?;
-        self.capture = held.capture(recording.output()?)?;
-        let detail = json!({ "command": self.request.reason, "evidence": recording.id() });
-        store.record_fact(party, EventKind::TestStarted, None, &detail)?;
-        self.recording = Some(recording);
-        self.running.add(party.owner.clone());
+        let repo = Repo::new(self.scope.clone());
+        let test = TestRun::begin((&self.scope, &repo), &self.request.party, launch, self.span.clone())?;
+        self.capture = held.capture(test.output()?)?;
+        self.test = Some(test);
+        self.running.add(self.request.party.owner.clone());
         Ok(())
     }
 
     /// Notes how the program ended, and on what it ran.
     fn conclude(&mut self, exit: Option<Exit>) -> Result<(), Box<dyn Error>> {
-        let Some(recording) = self.recording.take() else { return Ok(()) };
-        let ended = Ended {
-            exit_code: exit.and_then(|exit| exit.code),
-            signal: exit.and_then(|exit| exit.signal),
-            output_sha256: match self.capture.take() {
-                Some(capture) => {
-                    capture.finish()?;
-                    Some(sha256(&recording.output()?)?)
-                }
-                None => None,
-            },
-        };
-        let evidence = recording.finish(ended, &StoreOwnership::new(Store::open(&self.scope)?))?;
-        let detail = json!({
-            "command": self.request.reason,
-            "evidence": evidence.id,
-            "exit_code": evidence.exit_code,
-            "signal": evidence.signal,
-        });
-        Store::open(&self.scope)?.record_fact(&self.request.party, EventKind::TestEnded, None, &detail)?;
+        let Some(test) = self.test.take() else { return Ok(()) };
+        let capture = self.capture.take();
+        let is_output_saved = capture.is_some();
+        capture.map(Capture::finish).transpose()?;
+        test.conclude(exit, is_output_saved)?;
         Ok(())
     }
 }
@@ -352,22 +343,14 @@ impl Hold for Turn {
     }
 
     fn ended(mut self: Box<Self>, exit: Option<Exit>) {
-        if let Some(recording) = &mut self.recording {
-            recording.note_end();
-        }
-        if let Some(granted) = self.granted {
-            mutexes(&self.locks).for_each(|name| metrics().mutex_hold(name, granted.elapsed()));
-        }
-        if let Some(exit) = exit {
-            spans::ended(&self.span, exit.code, exit.signal);
+        if let Some(test) = &mut self.test {
+            test.note_end();
         }
         // A run that cannot be recorded is no evidence: the gate says that it is missing.
         let _ = self.conclude(exit);
         // If the store fails now, the lock still ends with its process.
-        if let Ok(mut store) = Store::open(&self.scope) {
-            for lock in &self.locks {
-                let _ = store.release_one(lock);
-            }
+        if let (Some(held), Ok(mut store)) = (self.held.take(), Store::open(&self.scope)) {
+            let _ = held.release(&mut store);
         }
     }
 }
@@ -379,7 +362,7 @@ impl Drop for Turn {
 }
 
 /// Actor is in the way, e.g. "waiting for the test mutex, held by alice for 40 s (`pytest -q`)".
-pub fn waiting_for(conflicts: &[Conflict]) -> Option<String> {
+fn waiting_for(conflicts: &[Conflict]) -> Option<String> {
     let Conflict { want, holder } = conflicts.first()?;
     let since = Timestamp::now().since(holder.acquired_at);
     let held = if since < SECONDS_COUNT { format!("{} s", since.as_secs()) } else { span(since) };
@@ -388,7 +371,7 @@ pub fn waiting_for(conflicts: &[Conflict]) -> Option<String> {
 }
 
 /// Why a test command does not run.
-pub fn no_turn(cause: &Cause, longest: Duration) -> String {
+fn no_turn(cause: &Cause, longest: Duration) -> String {
     match cause {
         Cause::TimedOut => format!(
             "its turn did not come within {}, so it was not run; see who is testing: mala status; wait longer: \

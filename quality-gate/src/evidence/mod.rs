@@ -1,6 +1,6 @@
 //! Evidence: what mala itself saw of a command.
 //!
-//! A [`Recording`] notes, before a command starts, which commit the checkout is on and the content of every file that
+//! Every way to run a test makes its record with a [`TestRun`](crate::TestRun). Its [`Recording`] notes, before a command starts, which commit the checkout is on and the content of every file that
 //! differs from it; after it ended, what changed meanwhile and whose it is. The record goes into a chained log that
 //! agents cannot write. The gate compares records with commits; nobody's word counts.
 
@@ -12,4 +12,4 @@ pub mod retention;
 
 pub use self::log::{EvidenceLog, Head, Of, Sighting};
 pub use self::record::{Evidence, Strength};
-pub use self::recording::{Ended, EvidenceError, Launch, Place, Recording};
+pub use self::recording::{Ended, EvidenceError, Launch, Place, Recording, command_line, lossy};

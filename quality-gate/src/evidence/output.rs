@@ -156,7 +156,7 @@ pub(super) fn keep_since(scope: &Scope, since: Timestamp) -> Result<(), Evidence
     written.map_err(failed(&note))
 }
 
-pub(super) fn failed(path: &Path) -> impl FnOnce(io::Error) -> EvidenceError {
+pub(crate) fn failed(path: &Path) -> impl FnOnce(io::Error) -> EvidenceError {
     let path = path.to_owned();
     move |source| EvidenceError::Output { path, source }
 }

@@ -50,6 +50,9 @@ pub struct Evidence {
     pub output_log: Option<String>,
     /// The commit everything else was the same as. Nothing before the first commit.
     pub head: Option<Oid>,
+    /// All that it ran on, where mala made the checkout that it ran in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Oid>,
     /// Every file that differed from `head` when it started.
     pub files: BTreeMap<RepoPath, Content>,
     /// Which of them were links or could be run: the mode that git has for each. Nothing if nobody looked.

@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use mala_core::text::plain;
 use mala_core::{Actor, EvidenceId, LockName, Timestamp};
 use mala_git::{Content, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath, Standing, standing};
 use mala_logs::chain::ChainError;
@@ -47,12 +48,23 @@ pub struct Launch {
 }
 
 /// Where a command runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// In the checkout that everybody shares.
     Shared,
-    /// In a snapshot that holds nobody else's changes.
-    Isolated,
+    /// In a slot, which holds nobody else's changes: the commit `base` with `files` changed, which is `tree`, whatever git says
+    /// of the slot.
+    Slot { base: Oid, tree: Oid, files: BTreeMap<RepoPath, Content> },
+}
+
+/// A command line as it is shown and noted, without secrets.
+pub fn command_line(args: &[OsString]) -> String {
+    mask_args(&lossy(args)).iter().map(plain).collect::<Vec<_>>().join(" ")
+}
+
+/// Arguments as text.
+pub fn lossy(args: &[OsString]) -> Vec<String> {
+    args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
 /// How a command ended.
@@ -71,9 +83,7 @@ pub struct Recording {
     who: Actor,
     launch: Launch,
     id: EvidenceId,
-    output_log: PathBuf,
-    /// The same file, open since it was made.
-    output: File,
+    output: OutputFile,
     started_at: Timestamp,
     ended_at: Option<Timestamp>,
     start: Scene,
@@ -91,45 +101,34 @@ impl Recording {
     /// To be called right before the command starts. `repo` is the checkout that it will see.
     pub fn begin(repo: &Repo, who: Actor, launch: Launch) -> Result<Self, EvidenceError> {
         let started_at = Timestamp::now();
-        Self::from(repo, who, launch, Scene::of(repo)?, started_at)
-    }
-
-    /// The same for a slot, which holds `base` with `files` changed, whatever git says of it.
-    pub fn begin_in_slot(
-        slot: &Repo,
-        who: Actor,
-        launch: Launch,
-        base: Oid,
-        files: BTreeMap<RepoPath, Content>,
-    ) -> Result<Self, EvidenceError> {
-        let modes = slot.unplain_modes(files.keys())?;
-        Self::from(slot, who, launch, Scene { head: Some(base), files, modes }, Timestamp::now())
-    }
-
-    fn from(
-        repo: &Repo,
-        who: Actor,
-        launch: Launch,
-        start: Scene,
-        started_at: Timestamp,
-    ) -> Result<Self, EvidenceError> {
-        let (id, output_log, output) = reserve_output(&folder_of(repo.scope()))?;
+        let start = match &launch.place {
+            Place::Shared => Scene::of(repo)?,
+            Place::Slot { base, files, .. } => {
+                let modes = repo.unplain_modes(files.keys())?;
+                Scene { head: Some(base.clone()), files: files.clone(), modes }
+            }
+        };
+        let (id, output) = reserve_output(&folder_of(repo.scope()))?;
         let repo = repo.clone();
-        Ok(Self { repo, who, launch, id, output_log, output, started_at, ended_at: None, start })
+        Ok(Self { repo, who, launch, id, output, started_at, ended_at: None, start })
     }
 
     pub fn id(&self) -> &EvidenceId {
         &self.id
     }
 
+    pub(crate) fn argv(&self) -> &[OsString] {
+        &self.launch.argv
+    }
+
     /// The file that the command's output is to be saved in; it exists and is empty.
     pub fn output_log(&self) -> &Path {
-        &self.output_log
+        &self.output.path
     }
 
     /// The file that the command's output is to be saved in, whatever has its name by now.
     pub fn output(&self) -> io::Result<File> {
-        self.output.try_clone()
+        self.output.file.try_clone()
     }
 
     /// The command has ended just now, and [`Recording::finish`] may have to wait for its output.
@@ -138,40 +137,42 @@ impl Recording {
     }
 
     /// To be called right after the command has ended. The record is in the log when this returns.
-    pub fn finish(self, ended: Ended, ownership: &dyn Ownership) -> Result<Evidence, EvidenceError> {
+    pub fn finish(mut self, ended: Ended, ownership: &dyn Ownership) -> Result<Evidence, EvidenceError> {
         let ended_at = self.ended_at.unwrap_or_else(Timestamp::now);
         let after = self.start.differences(&Scene::of(&self.repo)?, &self.repo)?;
-        let argv: Vec<_> = self.launch.argv.iter().map(|arg| arg.to_string_lossy()).collect();
+        let tree = match &self.launch.place {
+            Place::Shared => None,
+            Place::Slot { tree, .. } => Some(tree.clone()),
+        };
         let mut evidence = Evidence {
             id: self.id,
             agent: self.who.agent,
             issue: self.who.issue,
             run: self.who.run,
-            argv: mask_args(&argv),
+            argv: mask_args(&lossy(&self.launch.argv)),
             cwd: RepoPath::from_bytes(self.launch.cwd.as_os_str().as_bytes()).to_text(),
             started_at: self.started_at,
             ended_at,
             exit_code: ended.exit_code,
             signal: ended.signal,
             strength: Strength::Observed,
-            isolated: self.launch.place == Place::Isolated,
+            isolated: tree.is_some(),
             mutex: self.launch.mutex,
-            output_log: ended.output_sha256.as_ref().map(|_| self.output_log.to_string_lossy().into_owned()),
+            output_log: ended.output_sha256.as_ref().map(|_| self.output.path.to_string_lossy().into_owned()),
             output_sha256: ended.output_sha256,
             head: self.start.head,
+            tree,
             files: self.start.files,
             modes: self.start.modes,
             after,
             foreign: Vec::new(),
             holders: BTreeMap::new(),
         };
-        if self.launch.place == Place::Shared {
+        if evidence.tree.is_none() {
             name_foreign(&mut evidence, &self.repo, ownership)?;
         }
-        if evidence.output_log.is_none() {
-            fs::remove_file(&self.output_log).ok();
-        }
         EvidenceLog::of(self.repo.scope()).append(&evidence)?;
+        self.output.is_recorded = evidence.output_log.is_some();
         Ok(evidence)
     }
 }
@@ -256,15 +257,31 @@ fn name_foreign(
     Ok(())
 }
 
+/// Where an output is saved, open since it was made. Gone when dropped, unless a record names it.
+#[derive(Debug)]
+struct OutputFile {
+    path: PathBuf,
+    file: File,
+    is_recorded: bool,
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if !self.is_recorded {
+            fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
 /// A new output file, whose name makes the id unique.
-fn reserve_output(folder: &Path) -> Result<(EvidenceId, PathBuf, File), EvidenceError> {
+fn reserve_output(folder: &Path) -> Result<(EvidenceId, OutputFile), EvidenceError> {
     let failed = |path: &Path, source| EvidenceError::Output { path: path.to_owned(), source };
     fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
     loop {
         let id = EvidenceId::random();
         let path = file_of(folder, &id);
         match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
-            Ok(file) => return Ok((id, path, file)),
+            Ok(file) => return Ok((id, OutputFile { path, file, is_recorded: false })),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(source) => return Err(failed(&path, source)),
         }

@@ -58,9 +58,9 @@ pub enum RunError {
     #[error("lost track of the command")]
     Watch(#[source] io::Error),
     #[error("the command was not done in time")]
-    Timeout,
+    Timeout(Ended),
     #[error("nobody waits for the command any more")]
-    Forsaken,
+    Forsaken(Ended),
 }
 
 /// Why a command was ended.
@@ -144,10 +144,12 @@ pub fn run(task: &Task<'_>, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
     let Log { file, hash } = watch.log.finish().map_err(not_saved)?;
     file.sync_data().map_err(not_saved)?;
     let sum = Some(hex(&hash.finalize()));
+    let ended = Ended { exit_code: status.code(), signal: status.signal(), output_sha256: sum };
+    let killed = |ended| Ended { exit_code: None, signal: Some(Signal::SIGKILL as i32), ..ended };
     match watch.cut_off {
-        Some(CutOff::Timeout) => Err(RunError::Timeout),
-        Some(CutOff::Forsaken) => Err(RunError::Forsaken),
-        None => Ok(Ended { exit_code: status.code(), signal: status.signal(), output_sha256: sum }),
+        Some(CutOff::Timeout) => Err(RunError::Timeout(killed(ended))),
+        Some(CutOff::Forsaken) => Err(RunError::Forsaken(killed(ended))),
+        None => Ok(ended),
     }
 }
 

@@ -146,6 +146,7 @@ fn conclude(
         output_log: None,
         // Every file that matters is listed, so no commit has to stand in for the rest.
         head: None,
+        tree: None,
         files: now.iter().map(then).collect(),
         modes: None,
         after: BTreeMap::new(),

@@ -93,6 +93,10 @@ fn a_red_branch_is_named_before_agents_begin_and_work_that_mends_it_is_accepted(
             .starts_with("the branch is red before any agent has begun: `sh check.sh` failed on")
     });
     assert!(warned, "{run:?}");
+    let validating = &run.all("validating")[0];
+    assert_eq!(validating["command"], "sh check.sh", "and what runs meanwhile is told: {run:?}");
+    let names: Vec<&str> = run.events.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert_eq!(names[..2], ["validating", "run_started"]);
 }
 
 #[test]

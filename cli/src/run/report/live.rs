@@ -75,6 +75,10 @@ impl Live {
 
     fn follow(&mut self, event: &Event) {
         match event {
+            Event::RunStarted { .. } => {
+                self.bottom.disable_steady_tick();
+                self.bottom.reset_elapsed();
+            }
             Event::Claimed { issue, .. } => self.say(issue, "starting"),
             Event::Doing { issue, what, .. } => self.say(issue, what),
             Event::Gating { issue, .. } => self.say(issue, "at the gate"),
@@ -110,6 +114,17 @@ impl Live {
 
 impl Reporter for Live {
     fn report(&mut self, _at: Timestamp, event: &Event) {
+        if let Event::Validating { commit, command } = event {
+            // Nobody calls for redrawing before the run has begun.
+            self.bottom.set_message(format!(
+                "validating the branch at {}: `{}`",
+                commit.short(),
+                plain(command)
+            ));
+            self.bottom.reset_elapsed();
+            self.bottom.enable_steady_tick(PULSE);
+            return;
+        }
         for line in words::lines(event) {
             // The screen is stderr's, so a closed one is not ours to mend.
             let _ = self.screen.println(line);

@@ -98,7 +98,8 @@ pub(crate) struct Plain(pub(crate) Ui);
 impl Reporter for Plain {
     fn report(&mut self, _at: Timestamp, event: &Event) {
         // Warnings are remarks; what happens is the answer.
-        let mut out = if matches!(event, Event::Warning { .. }) { self.0.err() } else { self.0.out() };
+        let is_remark = matches!(event, Event::Warning { .. } | Event::Validating { .. });
+        let mut out = if is_remark { self.0.err() } else { self.0.out() };
         for line in words::lines(event) {
             put(&mut *out, &line);
         }

@@ -12,6 +12,10 @@ const NAMED_FILES: usize = 5;
 /// The lines that an event is worth, none for what would only be noise in a file.
 pub(super) fn lines(event: &Event) -> Vec<String> {
     match event {
+        Event::Validating { commit, command } => {
+            let since = Timestamp::now();
+            vec![format!("validating the branch at {}: `{}`, since {since}", commit.short(), plain(command))]
+        }
         Event::RunStarted { run, max_agents } => {
             let agents = if *max_agents == 1 { "agent" } else { "agents" };
             vec![format!("{BOLD}run {run}{BOLD:#}, up to {max_agents} {agents}")]

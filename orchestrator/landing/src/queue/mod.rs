@@ -66,7 +66,7 @@ impl QueueError {
 
     /// True if nobody wanted the answer any more.
     pub fn is_stopped(&self) -> bool {
-        matches!(self, Self::Validation(ValidationError::Run(RunError::Forsaken)))
+        matches!(self, Self::Validation(ValidationError::Run(RunError::Forsaken(_))))
     }
 }
 
@@ -298,7 +298,21 @@ impl Queue<'_> {
             if layers.len() >= most {
                 break;
             }
-            if let Some(why) = self.held_paths(store, &entry)? {
+            let held = match self.held_paths(store, &entry) {
+                // No later round would find it either.
+                Err(QueueError::Git(_)) if self.repo.resolve(entry.head.as_str())?.is_none() => {
+                    let why = format!(
+                        "its commit {} is not in the repository any more, nor is {}: offer it again",
+                        entry.head.short(),
+                        entry.pin
+                    );
+                    let entry = self.advance(store, &entry, EntryState::Failed, Some(&why))?;
+                    round.settled.push(Settled { entry, outcome: Outcome::Failed(why) });
+                    continue;
+                }
+                held => held?,
+            };
+            if let Some(why) = held {
                 round.waiting.push((entry, why));
                 continue;
             }

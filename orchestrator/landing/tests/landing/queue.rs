@@ -7,14 +7,14 @@ use mala_core::{Entry, EntryId, EntryState, Scope};
 use mala_git::Oid;
 use mala_landing::Requirements;
 use mala_landing::queue::{Outcome, Queue, QueueError, Round};
-use mala_store::{EntryFilter, NewEntry, Store, process};
+use mala_store::{EntryFilter, NewEntry, Party, Store, process};
 
 use crate::world::World;
 
 const BRANCH: &str = "refs/heads/main";
 
 /// A world whose required command refuses files that say `broken`.
-fn world() -> World {
+pub(crate) fn world() -> World {
     let w = World::requiring("sh check.sh");
     w.write("check.sh", "! grep -qr broken --include=*.txt .\n").write("base.txt", "base\n");
     w.commit();
@@ -24,16 +24,16 @@ fn world() -> World {
     w
 }
 
-fn store(w: &World) -> Store {
+pub(crate) fn store(w: &World) -> Store {
     Store::open(&Scope::discover(&w.root).unwrap()).unwrap()
 }
 
-fn tip(w: &World) -> Oid {
+pub(crate) fn tip(w: &World) -> Oid {
     Oid::parse(&w.git(&["rev-parse", "main"])).unwrap()
 }
 
 /// A commit on `base` that writes `text` to `path`, on no branch.
-fn candidate(w: &World, base: &Oid, path: &str, text: &str) -> Oid {
+pub(crate) fn candidate(w: &World, base: &Oid, path: &str, text: &str) -> Oid {
     let index = w.beside("candidate-index");
     let git = |args: &[&str], input: &str| {
         let mut child = std::process::Command::new("git")
@@ -58,10 +58,18 @@ fn candidate(w: &World, base: &Oid, path: &str, text: &str) -> Oid {
         .unwrap()
 }
 
-fn enqueue(w: &World, base: &Oid, head: &Oid) -> EntryId {
+pub(crate) fn enqueue(w: &World, base: &Oid, head: &Oid) -> EntryId {
     let pin = format!("refs/mala/candidates/t/{}", head.short());
     w.git(&["update-ref", &pin, head.as_str()]);
     store(w).enqueue(&NewEntry { pin, ..new_entry(base, head) }).unwrap().id
+}
+
+/// The same for an agent of a run.
+pub(crate) fn enqueue_of(w: &World, base: &Oid, path: &str, text: &str, party: &Party) {
+    let head = candidate(w, base, path, text);
+    let (agent, issue) = (Some(party.agent.clone()), party.issue.clone());
+    let pin = format!("refs/mala/candidates/t/{}", head.short());
+    store(w).enqueue(&NewEntry { pin, agent, issue, ..new_entry(base, &head) }).unwrap();
 }
 
 fn new_entry(base: &Oid, head: &Oid) -> NewEntry {
@@ -84,13 +92,13 @@ fn offer(w: &World, path: &str, text: &str) -> EntryId {
     enqueue(w, &base, &head)
 }
 
-fn round(w: &World) -> Round {
+pub(crate) fn round(w: &World) -> Round {
     let round = try_round(w).unwrap();
     assert!(round.failure.is_none(), "{round:?}");
     round
 }
 
-fn try_round(w: &World) -> Result<Round, QueueError> {
+pub(crate) fn try_round(w: &World) -> Result<Round, QueueError> {
     let repo = w.repo().without_hooks();
     let (slots, requirements, owner) = (w.slots(), Requirements::of(&w.settings()), process::current());
     let queue = Queue {
@@ -106,7 +114,7 @@ fn try_round(w: &World) -> Result<Round, QueueError> {
 }
 
 /// Rounds until one comes to nothing.
-fn work_off(w: &World) -> Vec<Round> {
+pub(crate) fn work_off(w: &World) -> Vec<Round> {
     let mut rounds = Vec::new();
     loop {
         let round = round(w);
@@ -124,7 +132,7 @@ fn states(w: &World) -> Vec<EntryState> {
     entries.into_iter().map(|entry| entry.state).collect()
 }
 
-fn entry(w: &World, id: EntryId) -> Entry {
+pub(crate) fn entry(w: &World, id: EntryId) -> Entry {
     store(w).entry(id).unwrap().unwrap()
 }
 

@@ -15,6 +15,7 @@ use mala_agents::When;
 use mala_config::{Settings, Unlocked};
 use mala_core::text::{causes, plain};
 use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Timestamp, Want};
+use mala_gate::evidence::command_line;
 use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
 use mala_store::process::Process;
@@ -30,7 +31,7 @@ use crate::acquire::{
 use crate::git_guard::{GitGuard, IndexView};
 use crate::ignored::Ignored;
 use crate::refusal::{self, Reader};
-use crate::turns::{Turns, command_line};
+use crate::turns::Turns;
 use crate::wants::{all_in, key, want_of, wants_of};
 
 pub use self::refusals::RefusedWrite;
