@@ -232,6 +232,8 @@ fn hint(stderr: &str) -> Option<&'static str> {
         (".lock': File exists", "another git command is running, or one was killed: try again"),
         ("is not a git command", "this git is too old: mala needs git 2.36 or newer"),
         ("No space left on device", "make room on the disk"),
+        ("unable to write file", "is there room on the disk? see: df -h"),
+        ("external filter", "install the program that git's settings name as this filter, such as git-lfs"),
     ];
     HINTS.iter().find(|(sign, _)| stderr.contains(sign)).map(|(_, hint)| *hint)
 }

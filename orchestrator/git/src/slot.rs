@@ -119,6 +119,10 @@ impl Slot {
     fn open(repo: &Repo, dir: &Path, commit: &Commit, keep: &[String]) -> Result<Self, SlotError> {
         let (tree, git_dir) = (dir.join("tree"), dir.join("git"));
         for part in [&tree, &git_dir] {
+            // What it leads to is somebody else's, and would be cleaned.
+            if part.is_symlink() {
+                fs::remove_file(part).map_err(at(part))?;
+            }
             fs::create_dir_all(part).map_err(at(part))?;
         }
         link(repo, &tree, &git_dir, &commit.id).map_err(at(&git_dir))?;
