@@ -3,6 +3,7 @@
 //! Tools known by name are taken at their word. Any other tool, today's or tomorrow's, is judged by its arguments, unless its
 //! name says that it only reads.
 
+mod content;
 mod guess;
 mod names;
 #[cfg(test)]
@@ -14,7 +15,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use self::guess::Guess;
-use self::names::{FOLDER_KEYS, OWN, OWN_SHELL, READERS, SHELLS, WRITERS};
+use self::names::{FILE_KEYS, FOLDER_KEYS, OWN, OWN_SHELL, READERS, SHELLS, WRITERS};
 use crate::hook::ToolCall;
 use crate::patch::{self, PatchError};
 
@@ -63,9 +64,7 @@ impl ToolCall {
                 .map_or(Intent::Reads, |command| Intent::Shell { command: command.to_owned(), cwd: None })),
             "apply_patch" | "patch" | "ApplyPatch" => self.patch(),
             "NotebookEdit" => self.writes(&["notebook_path"], "notebook_path"),
-            _ if WRITERS.contains(&name) => {
-                self.writes(&["file_path", "filePath", "path", "absolute_path"], "file_path")
-            }
+            _ if WRITERS.contains(&name) => self.writes(FILE_KEYS, "file_path"),
             _ if guess::only_reads(name) => Ok(Intent::Reads),
             _ => self.by_arguments(),
         }
@@ -105,13 +104,13 @@ impl ToolCall {
     }
 
     fn patch(&self) -> Result<Intent, IntentError> {
-        let text = self
-            .input
-            .as_str()
-            .or_else(|| self.text(&["command", "input", "patch", "patchText", "patch_text"]));
-        let text = text.ok_or_else(|| IntentError::Missing { tool: self.name.clone(), field: "command" })?;
-        let paths = patch::paths(text).map_err(IntentError::Patch)?;
+        let missing = || IntentError::Missing { tool: self.name.clone(), field: "command" };
+        let paths = patch::paths(self.patch_text().ok_or_else(missing)?).map_err(IntentError::Patch)?;
         self.checked(paths)
+    }
+
+    fn patch_text(&self) -> Option<&str> {
+        self.input.as_str().or_else(|| self.text(&["command", "input", "patch", "patchText", "patch_text"]))
     }
 
     fn writes(&self, keys: &[&str], field: &'static str) -> Result<Intent, IntentError> {

@@ -11,22 +11,39 @@ pub enum PatchError {
     EmptyName,
 }
 
+/// How a patch names what it does to files.
+const CHANGING: &[&str] = &["*** Add File:", "*** Update File:", "*** Delete File:", "*** Move to:"];
+
+/// Those that leave nothing of what the file held.
+const REPLACING: &[&str] = &["*** Add File:", "*** Delete File:", "*** Move to:"];
+
 /// The files that an `apply_patch` text adds, changes, deletes, or moves to.
 pub fn paths(text: &str) -> Result<Vec<String>, PatchError> {
-    const HEADERS: [&str; 4] = ["*** Add File:", "*** Update File:", "*** Delete File:", "*** Move to:"];
-    let mut paths = Vec::new();
+    let paths = named(text, CHANGING);
+    if paths.iter().any(String::is_empty) {
+        return Err(PatchError::EmptyName);
+    }
+    if paths.is_empty() { Err(PatchError::NoFile) } else { Ok(paths) }
+}
+
+/// The files of which such a text leaves nothing: new ones, which may be there already, deleted ones, and those that another is
+/// moved onto.
+pub(crate) fn replaced_paths(text: &str) -> Vec<String> {
+    named(text, REPLACING)
+}
+
+/// The files that stand behind these headers.
+fn named(text: &str, headers: &[&str]) -> Vec<String> {
+    let mut paths: Vec<String> = Vec::new();
     for line in text.lines() {
         let line = line.trim_start();
-        let Some(path) = HEADERS.iter().find_map(|header| line.strip_prefix(header)) else { continue };
+        let Some(path) = headers.iter().find_map(|header| line.strip_prefix(header)) else { continue };
         let path = path.trim();
-        if path.is_empty() {
-            return Err(PatchError::EmptyName);
-        }
         if !paths.iter().any(|known| known == path) {
             paths.push(path.to_owned());
         }
     }
-    if paths.is_empty() { Err(PatchError::NoFile) } else { Ok(paths) }
+    paths
 }
 
 /// The files that a unified diff names, the first `strip` folders taken off each, as `patch -p` does.

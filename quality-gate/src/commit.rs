@@ -43,7 +43,7 @@ fn evidence_of(
     foreign: Foreign,
 ) -> Vec<EvidenceId> {
     let StagedTree { repo, tree, base, changes } = *staged;
-    let subject = CommitContext { repo, ownership, commit: None, tree, base, changes, claimed_at: None };
+    let subject = CommitContext { repo, ownership, commit: None, tree, base, changes, claimed: None };
     evidence_for(&request.who.agent, subject, foreign).unwrap_or_default()
 }
 

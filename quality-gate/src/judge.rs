@@ -8,17 +8,19 @@ use std::error::Error;
 
 use mala_config::Settings;
 use mala_core::shell::word;
-use mala_core::{AgentId, Attempt, CheckName, CheckSubject, IssueId, Timestamp};
+use mala_core::{AgentId, Attempt, CheckName, CheckSubject, Fence, IssueId};
 use mala_git::salvage::SalvageError;
 use mala_git::{GitError, Oid, OwnershipError, Repo};
 use mala_store::{EventKind, Party, Store, StoreError, process};
 use serde_json::json;
 use thiserror::Error;
 
-use crate::claim::Claim;
+use crate::claim::{Claim, joined};
 use crate::evidence::{EvidenceError, EvidenceLog};
 use crate::range;
-use crate::rules::{CommitPlace, GateError, IssuePattern, Records, Rules, RulesError, Subject, check};
+use crate::rules::{
+    ClaimMoment, CommitPlace, GateError, IssuePattern, Records, Rules, RulesError, Subject, check,
+};
 use crate::store_ownership::StoreOwnership;
 use crate::transcript::SessionTranscript;
 use crate::verdict::{Answer, Check, Status, Verdict};
@@ -103,17 +105,17 @@ impl Gate {
             commit,
             issue,
             agent,
-            claimed_at: claim.as_ref().map(|claim| claim.at),
+            claim: claim.as_ref().map(|claim| claim.moment),
             claimed_head: claim.and_then(|claim| claim.head),
             final_message: question.final_message.clone(),
             place: CommitPlace::Branch,
         };
-        let since = known.as_ref().map(|known| known.since);
+        let since = known.as_ref().map(|known| joined(&mut store, &known.party.agent)).transpose()?;
         let transcript = self.transcript(&mut store, &subject, question.transcript.as_ref(), since)?;
         let ownership = StoreOwnership::new(store);
         let verdict = self.check(repo, &ownership, &subject, transcript.as_ref())?;
         match known {
-            Some(known) => conclude(&mut ownership.into_store(), &known.party, known.since, verdict),
+            Some(known) => conclude(&mut ownership.into_store(), &known.party, since, verdict),
             None => Ok(verdict),
         }
     }
@@ -127,19 +129,20 @@ impl Gate {
         (attempt, final_message): (&Attempt, Option<&str>),
         prove: Prove<'_>,
     ) -> Result<AttemptVerdict, JudgeError> {
-        let Attempt { issue, agent, started_at, head, .. } = attempt;
+        let Attempt { issue, agent, head, .. } = attempt;
+        let claim = ClaimMoment::of_attempt(&mut store, attempt)?;
         let seen = seen_commits(repo, &mut store, attempt)?;
         let commits = range::commits(repo, head.as_ref(), agent, (&self.rules.issue, issue), &seen)?;
         let subject = |commit: Option<&Oid>| Subject {
             commit: commit.cloned(),
             issue: Some(issue.clone()),
             agent: Some(agent.clone()),
-            claimed_at: Some(*started_at),
+            claim: Some(claim),
             claimed_head: head.clone(),
             final_message: final_message.map(str::to_owned),
             place: CommitPlace::Branch,
         };
-        let transcript = self.transcript(&mut store, &subject(commits.last()), None, Some(*started_at))?;
+        let transcript = self.transcript(&mut store, &subject(commits.last()), None, Some(claim.event))?;
         let ownership = StoreOwnership::new(store);
         let check =
             |commit: Option<&Oid>| self.check(repo, &ownership, &subject(commit), transcript.as_ref());
@@ -165,7 +168,7 @@ impl Gate {
         if is_proof_needed {
             verdict = proven(repo, attempt, &commits, verdict, prove)?;
         }
-        let verdict = conclude(&mut ownership.into_store(), &party_of(attempt), *started_at, verdict)?;
+        let verdict = conclude(&mut ownership.into_store(), &party_of(attempt), Some(claim.event), verdict)?;
         Ok(AttemptVerdict { verdict, commits })
     }
 
@@ -173,7 +176,7 @@ impl Gate {
     pub fn candidate_checks(
         &self,
         repo: &Repo,
-        store: Store,
+        mut store: Store,
         (attempt, final_message): (&Attempt, Option<&str>),
         candidate: &Oid,
     ) -> Result<Verdict, JudgeError> {
@@ -181,7 +184,7 @@ impl Gate {
             commit: Some(candidate.clone()),
             issue: Some(attempt.issue.clone()),
             agent: Some(attempt.agent.clone()),
-            claimed_at: Some(attempt.started_at),
+            claim: Some(ClaimMoment::of_attempt(&mut store, attempt)?),
             claimed_head: attempt.head.clone(),
             final_message: final_message.map(str::to_owned),
             place: CommitPlace::Candidate,
@@ -200,7 +203,8 @@ impl Gate {
     ) -> Result<Verdict, JudgeError> {
         let again = Store::open(repo.scope())?;
         let mut verdict = self.candidate_checks(repo, again, (attempt, final_message), candidate)?;
-        add_conduct(&mut store, &attempt.agent, attempt.started_at, &mut verdict)?;
+        let claim = ClaimMoment::of_attempt(&mut store, attempt)?;
+        add_conduct(&mut store, &attempt.agent, Some(claim.event), &mut verdict)?;
         if !verdict.is_pass() {
             record(&mut store, &party_of(attempt), &verdict)?;
         }
@@ -213,7 +217,7 @@ impl Gate {
         store: &mut Store,
         subject: &Subject,
         named: Option<&SessionTranscript>,
-        since: Option<Timestamp>,
+        since: Option<Fence>,
     ) -> Result<Option<SessionTranscript>, JudgeError> {
         match (named, &subject.agent) {
             _ if !self.transcripts => Ok(None),
@@ -281,7 +285,8 @@ pub fn attempt_commits(
 /// Commits that the agent was seen to put on the branch, by whatever means: all that a move of the branch brought.
 fn seen_commits(repo: &Repo, store: &mut Store, attempt: &Attempt) -> Result<HashSet<Oid>, JudgeError> {
     let mut seen = HashSet::new();
-    for fact in store.facts(&attempt.agent, &[EventKind::CommitMade], Some(attempt.started_at))? {
+    let began = ClaimMoment::of_attempt(store, attempt)?.event;
+    for fact in store.facts(&attempt.agent, &[EventKind::CommitMade], Some(began))? {
         let id = |name: &str| fact.detail[name].as_str().and_then(Oid::parse);
         match (id("parent"), id("commit")) {
             (Some(parent), Some(commit)) => seen.extend(repo.commits_between(&parent, commit.as_str())?),
@@ -311,7 +316,7 @@ fn is_about_content(check: &Check) -> bool {
 fn conclude(
     store: &mut Store,
     party: &Party,
-    since: Timestamp,
+    since: Option<Fence>,
     mut verdict: Verdict,
 ) -> Result<Verdict, JudgeError> {
     add_conduct(store, &party.agent, since, &mut verdict)?;
@@ -322,10 +327,10 @@ fn conclude(
 fn add_conduct(
     store: &mut Store,
     agent: &AgentId,
-    since: Timestamp,
+    since: Option<Fence>,
     verdict: &mut Verdict,
 ) -> Result<(), JudgeError> {
-    let conduct = foreign_writes(store, agent, Some(since))?;
+    let conduct = foreign_writes(store, agent, since)?;
     if conduct.status == Status::Fail {
         verdict.verdict = Answer::Fail;
     }
@@ -362,7 +367,7 @@ fn newest(
 }
 
 /// Changes to others' files, and files written without their lock, stand against an agent.
-fn foreign_writes(store: &mut Store, agent: &AgentId, since: Option<Timestamp>) -> Result<Check, StoreError> {
+fn foreign_writes(store: &mut Store, agent: &AgentId, since: Option<Fence>) -> Result<Check, StoreError> {
     let facts = store.facts(agent, &[EventKind::WriteForeign, EventKind::LockLost], since)?;
     let is_certain = |detail: &serde_json::Value| detail["certain"] != json!(false);
     let mut paths: Vec<String> =

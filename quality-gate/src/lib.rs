@@ -24,7 +24,7 @@ pub use claim::Claim;
 pub use commit::{commit, offer};
 pub use evidence::{Evidence, EvidenceLog};
 pub use judge::{AttemptVerdict, Gate, JudgeError, Judged, Question, attempt_commits};
-pub use rules::{CommitPlace, GateError, Records, Rules, Subject, check};
+pub use rules::{ClaimMoment, CommitPlace, GateError, Records, Rules, Subject, check};
 pub use store_ownership::StoreOwnership;
 pub use test_run::{TestRun, TestRunError};
 pub use verdict::{Check, Verdict};

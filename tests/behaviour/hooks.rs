@@ -1,6 +1,7 @@
 //! `mala hook`: clients get a clear answer before they write.
 
 mod elsewhere;
+mod stale;
 mod unknown;
 
 use std::fs;

@@ -23,6 +23,11 @@ impl TestClock {
         let millis = i64::try_from(span.as_millis()).expect("tests move time by little");
         self.0.fetch_add(millis, Ordering::SeqCst);
     }
+
+    /// Somebody sets the clock.
+    pub fn step_hours(&self, hours: i64) {
+        self.0.fetch_add(hours * 3_600_000, Ordering::SeqCst);
+    }
 }
 
 impl Clock for TestClock {

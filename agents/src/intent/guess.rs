@@ -98,7 +98,7 @@ pub(super) fn only_reads(name: &str) -> bool {
 }
 
 /// `getFile_list` as `get`, `file`, `list`.
-fn words_of(name: &str) -> Vec<String> {
+pub(super) fn words_of(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
     for char in name.chars() {

@@ -137,6 +137,9 @@ pub(super) const READING: &[&str] = &[
     "hover",
 ];
 
+/// The argument of tools for files that names the file.
+pub(super) const FILE_KEYS: &[&str] = &["file_path", "filePath", "path", "absolute_path"];
+
 /// Arguments of shell tools that say where a command runs.
 pub(super) const FOLDER_KEYS: &[&str] = &["workdir", "cwd", "dir_path", "directory"];
 

@@ -37,7 +37,9 @@ pub use content::Content;
 pub use history::{Commit, FileChange, TreeEntry};
 pub use index_lock::IndexLockError;
 pub use owned_directory::left_behind;
-pub use ownership::{Holder, OwnChangesError, Ownership, OwnershipError, Standing, own_changes, standing};
+pub use ownership::{
+    Holder, OwnChangesError, Ownership, OwnershipError, Standing, TestEvents, own_changes, standing,
+};
 pub use path::RepoPath;
 pub use proposal::{Checkout, Proposal};
 pub use repo::{Head, Oid, Repo};

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use mala_core::{AgentId, Fence, IssueId, Key, Timestamp};
+use mala_core::{AgentId, EvidenceId, Fence, IssueId, Key, Timestamp};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -39,22 +39,34 @@ pub struct OwnershipError {
 ///
 /// Contract: answers come from recorded locks alone. A lock that merely shared a file never counts as owning it.
 pub trait Ownership {
-    /// The fence under which `agent` held `path` alone at some time since `since`, if it did. It may have released it
+    /// The fence under which `agent` held `path` alone at some time since the event `since`, if it did. It may have released it
     /// meanwhile. Without `since`, a lock at any time counts.
     fn owned(
         &self,
         agent: &AgentId,
         path: &Key,
-        since: Option<Timestamp>,
+        since: Option<Fence>,
     ) -> Result<Option<Fence>, OwnershipError>;
 
     /// Who holds it now, leaving `other_than` out.
     fn holder(&self, path: &Key, other_than: Option<&AgentId>) -> Result<Option<Holder>, OwnershipError>;
 
+    /// The events by which a test of `agent` began and ended, as far as they are known.
+    fn test_events(&self, _agent: &AgentId, _test: &EvidenceId) -> Result<TestEvents, OwnershipError> {
+        Ok(TestEvents::default())
+    }
+
     /// All of these are about to be asked about. For those who answer from afar: one long way is shorter than many.
     fn expect(&self, _paths: &[Key]) -> Result<(), OwnershipError> {
         Ok(())
     }
+}
+
+/// When a test ran, by the numbers of events: they say what came first, whatever became of the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TestEvents {
+    pub began: Option<Fence>,
+    pub ended: Option<Fence>,
 }
 
 /// Whose a file is, seen from one agent.

@@ -203,6 +203,10 @@ pub enum Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ruling {
     Allow,
+    /// The call goes on, and `message` is written as one line to the process's standard error.
+    AllowAndTell {
+        message: String,
+    },
     /// The call fails with EACCES, and `message`, if there is one, is written as one line to the process's standard
     /// error.
     Refuse {

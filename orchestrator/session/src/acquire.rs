@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mala_core::{AgentId, Conflict, Key, Lock, Scope, Target, Timestamp};
+use mala_core::{AgentId, Conflict, Fence, Key, Lock, Scope, Target, Timestamp};
 use mala_sandbox::{has_writers, writers};
 use mala_store::process::Process;
 use mala_store::{
@@ -24,6 +24,8 @@ pub(crate) const WRITERS_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) const WRITERS_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Events that can have been written since a lock was taken from the dead.
 const RECENT_EVENTS: i64 = 1_000;
+/// Among so many, one is recent whatever the clock says: it may have been set.
+const NEWEST_EVENTS: i64 = 100;
 
 /// Takes files for an agent, all or none, without waiting for other holders.
 ///
@@ -31,7 +33,7 @@ const RECENT_EVENTS: i64 = 1_000;
 ///
 /// [`SessionError::StillOpen`] if another agent's program goes on writing: then nothing is held that was not held before.
 pub fn acquire(scope: &Scope, store: &mut Store, request: &Request) -> Result<Outcome, SessionError> {
-    let since = Timestamp::now();
+    let since = store.newest_event()?;
     let outcome = reserve(store, request)?;
     if let Outcome::Granted(locks) = &outcome {
         settle(scope, store, locks, since)?;
@@ -47,7 +49,7 @@ pub fn acquire_or_wait(
     wait: Wait<'_>,
     remind: impl FnMut(&[Conflict]),
 ) -> Result<Outcome, SessionError> {
-    let since = Timestamp::now();
+    let since = store.newest_event()?;
     #[expect(clippy::disallowed_methods, reason = "this is the one way to files")]
     let outcome = store.reserve_or_wait(request, wait, remind)?;
     if let Outcome::Granted(locks) = &outcome {
@@ -58,7 +60,7 @@ pub fn acquire_or_wait(
 
 /// Claims an issue together with its files. If one of those is still open for writing, the claim is undone.
 pub fn claim(scope: &Scope, store: &mut Store, new: &NewAttempt) -> Result<ClaimOutcome, SessionError> {
-    let since = Timestamp::now();
+    let since = store.newest_event()?;
     #[expect(clippy::disallowed_methods, reason = "this is the one way to files")]
     let outcome = store.claim(new)?;
     if let ClaimOutcome::Claimed { attempt, locks } = &outcome
@@ -88,16 +90,11 @@ pub(crate) fn reserve(store: &mut Store, request: &Request) -> Result<Outcome, S
     store.reserve(request)
 }
 
-/// Makes sure that whoever has just got these locks, at `since` or later, has the files for itself: saves what the dead have
+/// Makes sure that whoever has just got these locks, by events after `since`, has the files for itself: saves what the dead have
 /// left, and waits for programs of other agents that still write. If those do not end, the locks are given back.
-pub fn settle(
-    scope: &Scope,
-    store: &mut Store,
-    locks: &[Lock],
-    since: Timestamp,
-) -> Result<(), SessionError> {
+pub fn settle(scope: &Scope, store: &mut Store, locks: &[Lock], since: Fence) -> Result<(), SessionError> {
     wait_for_dead_writers(scope, store, locks)?;
-    let is_new = |lock: &&Lock| lock.acquired_at >= since;
+    let is_new = |lock: &&Lock| lock.fence > since;
     let Some(agent) = locks.first().map(|lock| lock.agent.clone()) else { return Ok(()) };
     let keys: Vec<Key> = locks.iter().filter(is_new).flat_map(keys_of).collect();
     let started = Instant::now();
@@ -136,9 +133,9 @@ pub(crate) fn not_closed<'k>(scope: &Scope, keys: &'k [Key]) -> Vec<&'k Key> {
     }
 }
 
-/// Gives those of the locks back that were not held before.
-pub(crate) fn give_back(store: &mut Store, locks: &[Lock], since: Timestamp) {
-    for lock in locks.iter().filter(|lock| lock.acquired_at >= since) {
+/// Gives those of the locks back that were not held before, or not alone.
+pub(crate) fn give_back(store: &mut Store, locks: &[Lock], since: Fence) {
+    for lock in locks.iter().filter(|lock| lock.fence > since) {
         // One that stays is the agent's, and the refusal stands all the same.
         let _ = store.release_one(lock);
     }
@@ -196,14 +193,17 @@ pub(crate) fn wait_for_dead_writers(
     locks: &[Lock],
 ) -> Result<(), SessionError> {
     let Some(newest) = locks.iter().map(|lock| lock.fence).max() else { return Ok(()) };
-    let orphaned = EventFilter {
-        after: Some(newest.0 - RECENT_EVENTS),
-        since: Some(Timestamp::now().minus(WRITERS_TIMEOUT)),
+    let orphaned = |events, since| EventFilter {
+        after: Some(newest.0 - events),
+        since,
         kind: Some(EventKind::LockOrphaned.as_str().to_owned()),
         limit: Some(1),
         ..EventFilter::default()
     };
-    if !store.events(&orphaned)?.is_empty() {
+    let moments_ago = Some(Timestamp::now().minus(WRITERS_TIMEOUT));
+    if !store.events(&orphaned(RECENT_EVENTS, moments_ago))?.is_empty()
+        || !store.events(&orphaned(NEWEST_EVENTS, None))?.is_empty()
+    {
         let file = |lock: &Lock| if let Target::File(key) = &lock.target { Some(key.clone()) } else { None };
         let files: Vec<Key> = locks.iter().filter_map(file).collect();
         let _still_open = not_closed(scope, &files);

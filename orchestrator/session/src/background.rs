@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 
 use mala_config::Settings;
 use mala_core::text::causes;
-use mala_core::{AgentId, Scope};
+use mala_core::{AgentId, Life, Scope};
 use mala_store::{Extent, Store, Which};
+
+use crate::reads;
 
 /// How often asks are looked at that may have become overdue. The question costs microseconds.
 const ESCALATE_EVERY: Duration = Duration::from_secs(1);
@@ -70,9 +72,12 @@ impl Task {
 
     /// Puts away what the dead left.
     pub fn sweep(scope: &Scope, settings: &Settings) -> Self {
-        let (mut place, keep) = (Place::new(scope), settings.logs.keep);
+        let (mut place, keep, scope) = (Place::new(scope), settings.logs.keep, scope.clone());
         Self::new("put away what the dead left", SWEEP_EVERY, move || {
             place.with(|store| {
+                let agents = store.agents()?;
+                let living = agents.iter().filter(|agent| agent.life != Life::Dead);
+                reads::forget_others(&scope, living.map(|agent| &agent.party.agent));
                 let since = store.now().minus(keep);
                 let extent = Extent { keep_events_since: since, foreign_locks: false };
                 // Looked at first: most of the time there is nothing to write.

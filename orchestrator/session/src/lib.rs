@@ -25,6 +25,7 @@ pub mod hook;
 mod ignored;
 pub mod jail;
 mod orphaned_work;
+mod reads;
 pub mod refusal;
 mod release;
 mod reserved_refs;

@@ -26,8 +26,9 @@ pub(crate) fn save_orphaned_work(scope: &Scope, store: &mut Store) -> Result<(),
     salvage::unreadable(&repo, &dirty).iter().for_each(|left| _ = dirty.remove(&left.path));
     let dirty: Vec<RepoPath> = dirty.into_iter().collect();
     let keys: Vec<Key> = dirty.iter().map(|path| repo.key(path)).collect();
-    for Attempt { id, run, issue, number, agent, started_at, .. } in stranded {
-        let owned = store.owned_each(&agent, &keys, Some(started_at))?;
+    for Attempt { id, run, issue, number, agent, .. } in stranded {
+        let began = store.began(&agent, Some(&run))?;
+        let owned = store.owned_each(&agent, &keys, began)?;
         let own: BTreeSet<RepoPath> = dirty
             .iter()
             .zip(owned)

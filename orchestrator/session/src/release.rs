@@ -1,6 +1,6 @@
 //! Giving files up: nobody of the tree opens them any more, nobody has them open for writing, and then they change hands.
 
-use mala_core::{AgentId, AskId, Key, Lock, Scope, Target, Timestamp, Want};
+use mala_core::{AgentId, AskId, Key, Lock, Scope, Target, Want};
 use mala_store::{Answered, Released, Renewed, Store, Which};
 
 use crate::acquire::{settle, wait_for_writers};
@@ -48,7 +48,7 @@ pub fn transfer(
     let files = files_to_close(store, supervised, from, which)?;
     let _closed = supervised.map(|supervised| supervised.guard.leave(&files)).transpose()?;
     wait_for_writers(scope, &files)?;
-    let since = Timestamp::now();
+    let since = store.newest_event()?;
     let moved = store.transfer(from, to, which)?;
     if let Renewed::Done(locks) = &moved {
         settle(scope, store, locks, since)?;

@@ -28,8 +28,13 @@ pub fn run_agent(party: &Party, scope: &Scope, settings: &Settings) -> Option<Ru
     // A pattern that cannot be read is refused where it is used.
     let pattern = settings.gate.issue_pattern.parse::<IssuePattern>().unwrap_or_default();
     let mark = party.issue.as_ref().map(|issue| pattern.token(issue));
-    let branch = linked_ref(&head(scope)).and_then(|name| Some(name.strip_prefix("refs/heads/")?.to_owned()));
+    let branch = branch_of(scope).and_then(|name| Some(name.strip_prefix("refs/heads/")?.to_owned()));
     Some(RunAgent { branch, mark })
+}
+
+/// The branch that is checked out, as the full name of its ref.
+pub(crate) fn branch_of(scope: &Scope) -> Option<String> {
+    linked_ref(&head(scope))
 }
 
 /// Absolute names, with everything below them.

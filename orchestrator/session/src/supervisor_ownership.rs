@@ -79,7 +79,7 @@ impl Ownership for SupervisorOwnership {
         &self,
         _agent: &AgentId,
         path: &Key,
-        _since: Option<Timestamp>,
+        _since: Option<Fence>,
     ) -> Result<Option<Fence>, OwnershipError> {
         Ok(self.tenure(path)?.fence.map(Fence))
     }

@@ -207,7 +207,10 @@ impl Change<'_> {
         let since = self.now.as_millis();
         let row = params![self.scope, party.agent.as_str(), process, issue, run, party.supervised, since];
         self.sql.prepare_cached(sql)?.execute(row)?;
-        self.record_joined(party)
+        let joined = self.record_joined(party)?;
+        let sql = "UPDATE agent SET joined = ?3 WHERE scope = ?1 AND name = ?2";
+        self.sql.prepare_cached(sql)?.execute(params![self.scope, party.agent.as_str(), joined])?;
+        Ok(())
     }
 
     fn join_session(&mut self, session: &Session, profile: &str) -> std::result::Result<Party, Fault> {
@@ -240,13 +243,13 @@ impl Change<'_> {
         let sql = "UPDATE agent SET root = ?3, supervised = ?4 WHERE scope = ?1 AND name = ?2";
         let row = params![self.scope, party.agent.as_str(), process, party.supervised];
         self.sql.prepare_cached(sql)?.execute(row)?;
-        self.record_joined(party)
+        self.record_joined(party)?;
+        Ok(())
     }
 
-    fn record_joined(&mut self, party: &Party) -> std::result::Result<(), Fault> {
+    fn record_joined(&mut self, party: &Party) -> std::result::Result<i64, Fault> {
         let detail = json!({ "pid": party.owner.pid, "host": party.owner.host });
-        self.record(EventKind::AgentJoined, party, None, &detail)?;
-        Ok(())
+        self.record(EventKind::AgentJoined, party, None, &detail)
     }
 
     /// Notes a sign of life.

@@ -1,6 +1,6 @@
 //! The event log: one row per fact, written in the transaction that made it true.
 
-use mala_core::{AgentId, IssueId, Lock, LockId, RunId, Target, Timestamp, Who};
+use mala_core::{AgentId, Fence, IssueId, Lock, LockId, RunId, Target, Timestamp, Who};
 use rusqlite::{Row, params};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -209,12 +209,12 @@ impl Store {
         })
     }
 
-    /// What happened to an agent besides its locks, oldest first.
+    /// What happened to an agent besides its locks, from the event `since` on, oldest first.
     pub fn facts(
         &mut self,
         agent: &AgentId,
         kinds: &[EventKind],
-        since: Option<Timestamp>,
+        since: Option<Fence>,
     ) -> Result<Vec<Event>> {
         self.read(|view| view.facts(agent, kinds, since))
     }
@@ -247,24 +247,20 @@ impl View<'_> {
         &self,
         agent: &AgentId,
         kinds: &[EventKind],
-        since: Option<Timestamp>,
+        since: Option<Fence>,
     ) -> std::result::Result<Vec<Event>, Fault> {
         let sql = "SELECT seq, at, kind, agent, issue, run, lock, path, detail, target FROM event
-             WHERE scope = ?1 AND agent = ?2 AND lock IS NULL ORDER BY seq DESC";
+             WHERE scope = ?1 AND agent = ?2 AND lock IS NULL AND seq >= ?3 ORDER BY seq";
         let mut statement = self.sql.prepare_cached(sql)?;
-        let mut rows = statement.query(params![self.scope, agent.as_str()])?;
+        let since = since.map_or(i64::MIN, |since| since.0);
+        let mut rows = statement.query(params![self.scope, agent.as_str(), since])?;
         let mut facts = Vec::new();
         while let Some(row) = rows.next()? {
-            // Events lie in the order of their times.
-            if since.is_some_and(|since| rows::timestamp(row, 1).is_ok_and(|at| at < since)) {
-                break;
-            }
             let kind = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
             if kinds.iter().any(|wanted| wanted.as_str() == kind) {
                 facts.push(event(row)?);
             }
         }
-        facts.reverse();
         Ok(facts)
     }
 }

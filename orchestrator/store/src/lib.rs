@@ -24,6 +24,7 @@ mod asks;
 mod change;
 mod error;
 mod events;
+mod foreign_changes;
 mod ids;
 mod issues;
 mod journal;
@@ -61,6 +62,7 @@ pub use asks::take::{Authority, Changes, Guard};
 pub use asks::types::{Answered, AskError, AskFilter, AskRequest};
 pub use error::{Result, StoreError, show_circle};
 pub use events::{Event, EventFilter, EventKind, TargetKind};
+pub use foreign_changes::{EndedHold, FileHistory, ForeignChange, ForeignChangeKind};
 pub use issues::types::{Imported, IssueError, IssueFilter, IssueName, IssueNote, NewIssue, Updated};
 pub use journal::types::{
     ClaimOutcome, End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker,

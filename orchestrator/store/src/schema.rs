@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/6_sessions.sql"),
     include_str!("migrations/7_attempts.sql"),
     include_str!("migrations/8_landing.sql"),
+    include_str!("migrations/9_changes.sql"),
 ];
 
 /// The schema this mala writes.

@@ -178,6 +178,9 @@ impl Change<'_> {
         let old = "DELETE FROM event WHERE at < ?1 AND seq < (SELECT max(seq) FROM event)";
         let events = self.sql.execute(old, params![keep_since.as_millis()])?;
         self.sql.execute("DELETE FROM tenure WHERE until < ?1", [keep_since.as_millis()])?;
+        let old = "DELETE FROM entry_path WHERE entry IN
+                 (SELECT id FROM entry WHERE landed_event < (SELECT min(seq) FROM event))";
+        self.sql.execute(old, [])?;
         self.sql
             .execute("DELETE FROM ask WHERE state >= 2 AND answered_at < ?1", [keep_since.as_millis()])?;
         for old in [

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use mala_core::{AgentId, Scope};
+use mala_core::{AgentId, EvidenceId, Scope};
 use mala_git::Oid;
 use mala_logs::chain::{ChainError, ChainLine, ChainReader, ChainWriter, Link, Order, Verified, verify};
 use memchr::memmem;
@@ -34,6 +34,7 @@ pub enum Of<'a> {
 /// Enough of a record to know whether the rest is worth decoding.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Head {
+    pub id: EvidenceId,
     pub agent: String,
     pub argv: Vec<String>,
     pub ended_at: String,

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use mala_core::Timestamp;
+use mala_core::Fence;
 use mala_git::{Content, FileChange, GitError, Oid, Ownership, Repo, RepoPath, TreeEntry};
 use memchr::memmem::Finder;
 
@@ -44,7 +44,7 @@ pub(crate) struct CommitContext<'a> {
     /// The commit it was made on; the first one has none.
     pub(crate) base: Option<&'a Oid>,
     pub(crate) changes: &'a [FileChange],
-    pub(crate) claimed_at: Option<Timestamp>,
+    pub(crate) claimed: Option<Fence>,
 }
 
 /// A commit, ready to be compared with many records.
@@ -108,12 +108,13 @@ impl<'a> Committed<'a> {
 
     /// What the agent itself committed between the commit that was tested and this one, either way.
     fn own_commits(&self, evidence: &Evidence) -> Result<Option<Fit>, GateError> {
-        let CommitContext { repo, ownership, commit, tree, base, claimed_at, .. } = self.subject;
+        let CommitContext { repo, ownership, commit, tree, base, claimed, .. } = self.subject;
         let is_other = |head: &&Oid| Some(*head) != commit && Some(*head) != base;
         let Some(head) = evidence.head.as_ref().filter(is_other) else { return Ok(None) };
         let was_later = commit.map_or(Ok(false), |commit| repo.is_ancestor(commit, head))?;
         // After the test it can have changed only what it held since then.
-        let since = if was_later { claimed_at } else { Some(evidence.started_at) };
+        let began = || ownership.test_events(&evidence.agent, &evidence.id).map(|test| test.began);
+        let since = if was_later { claimed } else { began()? };
         for FileChange { path, .. } in repo.changes_between(head, tree)? {
             if !self.changes.contains_key(&path)
                 && !evidence.files.contains_key(&path)

@@ -17,7 +17,7 @@ use std::thread;
 
 use mala_config::{Settings, ValidateSettings};
 use mala_core::scope::SETTINGS_FILE;
-use mala_core::{AgentId, CheckName, CommandPattern, IssueId, Pattern, PatternError, Timestamp};
+use mala_core::{AgentId, CheckName, CommandPattern, Fence, IssueId, Pattern, PatternError, Timestamp};
 use mala_git::{Commit, FileChange, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
 use mala_logs::chain::{ChainError, Verified};
 use thiserror::Error;
@@ -121,11 +121,20 @@ pub struct Subject {
     pub issue: Option<IssueId>,
     /// Nothing if a person committed: then files belong to nobody and anybody's evidence counts.
     pub agent: Option<AgentId>,
-    pub claimed_at: Option<Timestamp>,
+    pub claim: Option<ClaimMoment>,
     /// The last commit when the issue was claimed. Better than the time, which a committer can choose.
     pub claimed_head: Option<Oid>,
     pub final_message: Option<String>,
     pub place: CommitPlace,
+}
+
+/// When an issue was claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimMoment {
+    /// What decides whether something came before.
+    pub event: Fence,
+    /// For what carries no event: dates of commits, and what clients have written down.
+    pub at: Timestamp,
 }
 
 /// Where a commit is when it is judged.
@@ -136,6 +145,12 @@ pub enum CommitPlace {
     Branch,
     /// On no branch: it is offered, and the landing queue runs the required commands before the branch moves to it.
     Candidate,
+}
+
+impl Subject {
+    pub(crate) fn claimed_event(&self) -> Option<Fence> {
+        self.claim.map(|claim| claim.event)
+    }
 }
 
 /// The evidence to judge by.
@@ -249,7 +264,7 @@ impl Judge<'_> {
                     tree: &commit.id,
                     base: commit.parents.first(),
                     changes: &changes,
-                    claimed_at: self.subject.claimed_at,
+                    claimed: self.subject.claimed_event(),
                 });
                 checks.extend(required::check(self, committed, verified)?);
             }
@@ -318,7 +333,7 @@ impl Judge<'_> {
                 ),
             });
         }
-        let Some(claimed_at) = self.subject.claimed_at else {
+        let Some(ClaimMoment { at: claimed_at, .. }) = self.subject.claim else {
             return Ok(Check::skipped(NAME, "it is not known when the issue was claimed"));
         };
         // Commits carry whole seconds.
@@ -380,7 +395,7 @@ impl Judge<'_> {
         let mut foreign = Vec::new();
         for change in changes {
             let key = self.repo.key(&change.path);
-            if self.ownership.owned(agent, &key, self.subject.claimed_at)?.is_none() {
+            if self.ownership.owned(agent, &key, self.subject.claimed_event())?.is_none() {
                 let holder = self.ownership.holder(&key, Some(agent))?;
                 let holder = holder.map_or(String::new(), |holder| format!(" (held by {})", holder.agent));
                 foreign.push(format!("{}{holder}", change.path));
@@ -446,7 +461,7 @@ impl Judge<'_> {
             let is_own = match &self.subject.agent {
                 Some(agent) => {
                     let key = self.repo.key(path);
-                    self.ownership.owned(agent, &key, self.subject.claimed_at)?.is_some()
+                    self.ownership.owned(agent, &key, self.subject.claimed_event())?.is_some()
                         && self.ownership.holder(&key, Some(agent))?.is_none()
                 }
                 None => true,

@@ -5,8 +5,9 @@
 
 use std::ops::ControlFlow;
 
+use mala_core::issue::parse_moment;
 use mala_core::{AgentId, CheckName, CommandPattern, EvidenceId, Timestamp};
-use mala_git::{Repo, RepoPath};
+use mala_git::{Ownership, Repo, RepoPath};
 use mala_logs::chain::{ChainError, Verified};
 
 use super::command::{self, Lacking};
@@ -58,7 +59,7 @@ pub(super) fn check(
     committed: Committed<'_>,
     verified: impl FnOnce() -> Result<Verified, ChainError>,
 ) -> Result<Vec<Check>, GateError> {
-    let Judge { repo, records, rules, subject, .. } = *judge;
+    let Judge { repo, ownership, records, rules, subject } = *judge;
     if rules.required.is_empty() {
         return Ok(vec![Check::skipped(
             NAME,
@@ -76,7 +77,7 @@ pub(super) fn check(
             other => Err(other.into()),
         };
     }
-    let mut search = Search { repo, rules, subject, committed, cases: Vec::new() };
+    let mut search = Search { repo, ownership, rules, subject, committed, cases: Vec::new() };
     search.cases = rules.required.iter().map(|command| Case::new(command, &rules.equivalents)).collect();
     search.run(records)?;
     let mut checks = Vec::new();
@@ -89,6 +90,7 @@ pub(super) fn check(
 
 struct Search<'a> {
     repo: &'a Repo,
+    ownership: &'a dyn Ownership,
     rules: &'a Rules,
     subject: &'a Subject,
     committed: Committed<'a>,
@@ -127,7 +129,7 @@ impl Search<'_> {
             }
             let head = &sighting.head;
             let is_required = self.cases.iter().any(|case| case.is(&head.argv));
-            has_met_claim = is_required && is_before(&head.ended_at, self.subject.claimed_at);
+            has_met_claim = is_required && self.is_before_claim(&head.id, parse_moment(&head.ended_at))?;
             if is_required && self.can_tell_something(sighting)? {
                 return self.consider(&sighting.evidence()?);
             }
@@ -145,6 +147,17 @@ impl Search<'_> {
         Ok(open.any(|case| case.miss.is_none()) || self.committed.can_fit(sighting)?)
     }
 
+    /// True if a test was over before the issue was claimed. Where no event says so, as of what a client has written down, the
+    /// time does.
+    fn is_before_claim(&self, test: &EvidenceId, ended_at: Option<Timestamp>) -> Result<bool, GateError> {
+        let (Some(claim), Some(agent)) = (self.subject.claim, &self.subject.agent) else { return Ok(false) };
+        let events = self.ownership.test_events(agent, test)?;
+        Ok(match events.ended.or(events.began) {
+            Some(event) => event < claim.event,
+            None => ended_at.is_some_and(|ended_at| ended_at < claim.at),
+        })
+    }
+
     /// Looks at one record; breaks off when everything is decided.
     fn consider(&mut self, evidence: &Evidence) -> Result<ControlFlow<()>, GateError> {
         for at in 0..self.cases.len() {
@@ -159,14 +172,16 @@ impl Search<'_> {
     }
 
     fn judge(&mut self, at: usize, evidence: &Evidence) -> Result<(), GateError> {
-        let case = &mut self.cases[at];
+        let case = &self.cases[at];
         let root = self.repo.root();
         let Some(lacking) = command::judge(&case.forms, evidence, root, &root.join(&self.rules.directory))
         else {
             return Ok(());
         };
+        let is_before_claim = self.is_before_claim(&evidence.id, Some(evidence.ended_at))?;
+        let case = &mut self.cases[at];
         let why = match lacking {
-            _ if self.subject.claimed_at.is_some_and(|claim| evidence.ended_at < claim) => Why::BeforeClaim,
+            _ if is_before_claim => Why::BeforeClaim,
             Some(lacking) => Why::Lacking(lacking),
             None => match self.committed.compare(evidence, self.rules.foreign)? {
                 Fit::Fits { foreign } => {
@@ -180,10 +195,6 @@ impl Search<'_> {
         case.miss.get_or_insert(Miss { id: evidence.id.clone(), why });
         Ok(())
     }
-}
-
-fn is_before(time: &str, claimed_at: Option<Timestamp>) -> bool {
-    claimed_at.zip(mala_core::issue::parse_moment(time)).is_some_and(|(claim, time)| time < claim)
 }
 
 fn program(pattern: &CommandPattern) -> String {

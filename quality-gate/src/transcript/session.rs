@@ -7,7 +7,7 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use mala_core::file::open_regular;
-use mala_core::{AgentId, Timestamp};
+use mala_core::{AgentId, Fence};
 use mala_git::{Oid, Ownership, Repo, RepoPath};
 use mala_store::{EventKind, Store};
 
@@ -32,7 +32,7 @@ impl SessionTranscript {
     pub fn of_session(
         store: &mut Store,
         agent: &AgentId,
-        since: Option<Timestamp>,
+        since: Option<Fence>,
     ) -> Result<Option<Self>, JudgeError> {
         let sessions = store.facts(agent, &[EventKind::SessionStarted], since)?;
         let told = |detail: &serde_json::Value| {

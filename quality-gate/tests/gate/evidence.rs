@@ -121,7 +121,7 @@ fn a_file_that_was_handed_to_another_agent_is_foreign() {
             &self,
             _: &mala_core::AgentId,
             _: &mala_core::Key,
-            _: Option<mala_core::Timestamp>,
+            _: Option<mala_core::Fence>,
         ) -> Result<Option<mala_core::Fence>, mala_git::OwnershipError> {
             Ok(Some(mala_core::Fence(1)))
         }

@@ -204,16 +204,22 @@ impl Locks {
     }
 }
 
+/// In these tests every millisecond is an event.
+pub(crate) fn event(at: Timestamp) -> Fence {
+    Fence(at.as_millis())
+}
+
 impl Ownership for Locks {
     fn owned(
         &self,
         agent: &AgentId,
         path: &Key,
-        since: Option<Timestamp>,
+        since: Option<Fence>,
     ) -> Result<Option<Fence>, OwnershipError> {
         let held = self.held.borrow();
-        let is_own =
-            |(holder, at): &&(AgentId, Timestamp)| holder == agent && since.is_none_or(|since| *at >= since);
+        let is_own = |(holder, at): &&(AgentId, Timestamp)| {
+            holder == agent && since.is_none_or(|since| event(*at) >= since)
+        };
         let own = held.get(path).and_then(|holders| holders.iter().find(is_own));
         let fence = |path: &Key| Fence(i64::try_from(path.as_bytes().len()).unwrap());
         Ok(own.map(|_| fence(path)))

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::{env, process};
 
-use mala_core::{Actor, AgentId, Fence, Key, Owner, Scope, Timestamp};
+use mala_core::{Actor, AgentId, Fence, Key, Owner, Scope};
 use mala_gate::commit;
 use mala_gate::rules::Foreign;
 use mala_gate::runner::{Manner, Task, Tee, Tie, run};
@@ -18,7 +18,7 @@ use mala_git::{Holder, Ownership, OwnershipError, Repo, RepoPath};
 struct All;
 
 impl Ownership for All {
-    fn owned(&self, _: &AgentId, _: &Key, _: Option<Timestamp>) -> Result<Option<Fence>, OwnershipError> {
+    fn owned(&self, _: &AgentId, _: &Key, _: Option<Fence>) -> Result<Option<Fence>, OwnershipError> {
         Ok(Some(Fence(1)))
     }
 

@@ -4,8 +4,10 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use mala_tests::eventually;
+use serde_json::json;
 
 use super::{exec, read, world};
 use crate::cli::{Answer, MALA, done, held, mala, pair};
@@ -242,4 +244,34 @@ fn an_agent_that_tries_thousands_of_files_does_not_fill_the_store() {
             "{kind}, of which only the number is kept"
         );
     }
+}
+
+#[test]
+fn a_file_that_was_changed_since_it_was_read_is_named_at_the_first_write_and_written_all_the_same() {
+    let world = world();
+    let read = json!({ "hook_event_name": "PreToolUse", "session_id": "s", "cwd": world.root(), "tool_name": "Read",
+        "tool_input": { "file_path": "free.txt" }, "tool_use_id": "t" });
+    let (call, [has_read, changed]) =
+        (world.base().join("call"), ["read", "changed"].map(|n| world.base().join(n)));
+    fs::write(&call, read.to_string()).unwrap();
+    let script = format!(
+        "{MALA} hook claude < {} && touch {} && until [ -e {} ]; do sleep 0.05; done; sed -i s/theirs/mine/ free.txt; \
+         echo more >> free.txt",
+        call.display(),
+        has_read.display(),
+        changed.display()
+    );
+    let answer = thread::scope(|scope| {
+        let agent = scope.spawn(|| exec(&world, "me", &script));
+        eventually("it has read the file", || has_read.exists());
+        done(&world, "lock acquire free.txt --agent third");
+        world.write("free.txt", "theirs\n");
+        done(&world, "lock release free.txt --agent third");
+        fs::write(&changed, "").unwrap();
+        agent.join().unwrap()
+    });
+    assert_eq!(answer.code, 0, "{answer:?}");
+    let told = "mala: changed since you read it: `free.txt`, by `third`, which held it until ";
+    assert_eq!(answer.err.matches(told).count(), 1, "{}", answer.err);
+    assert_eq!(crate::exec::read(&world, "free.txt"), "mine\nmore\n");
 }

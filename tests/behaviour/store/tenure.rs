@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mala_core::{Fence, Key, Life, Timestamp};
+use mala_core::{Fence, Key, Life};
 use mala_store::{Extent, Party, Request, Store};
 use mala_tests::ask::{ask_as, key, linked};
 use mala_tests::fakes::{TestClock, TestLiveness};
 use mala_tests::{ONLY_THE_DEAD, Terse, World, agent, ask, party};
 
-fn owned(store: &mut Store, name: &str, path: &str, since: Option<Timestamp>) -> Option<Fence> {
+fn owned(store: &mut Store, name: &str, path: &str, since: Option<Fence>) -> Option<Fence> {
     store.owned(&agent(name), &key(path), since).unwrap()
 }
 
@@ -46,23 +46,38 @@ fn what_is_merely_shared_is_not_owned_until_it_is_upgraded() {
 #[test]
 fn a_released_file_was_owned_until_then_and_not_after() {
     let world = World::new();
-    let clock = TestClock::default();
-    let mut store = world.store().with_clock(clock.clone());
-    let start = store.now();
+    let mut store = world.store();
+    let start = store.newest_event().unwrap();
     let lock = store.grant(&Request { wants: vec![linked("a", &["b"])], ..ask("ann", &[]) }).remove(0);
     store.take("ann", &["pattern:src/**"]);
-    clock.advance(Duration::from_secs(1));
-    let end = store.now();
+    let held = store.newest_event().unwrap();
     store.leave(&agent("ann")).unwrap();
-    clock.advance(Duration::from_secs(1));
     for path in ["a", "b", "src/x"] {
-        for since in [None, Some(start), Some(end)] {
+        for since in [None, Some(start), Some(held)] {
             assert!(owned(&mut store, "ann", path, since).is_some(), "{path} since {since:?}");
         }
-        let later = store.now();
+        let later = store.newest_event().unwrap();
         assert_eq!(owned(&mut store, "ann", path, Some(later)), None, "{path}");
     }
     assert_eq!(owned(&mut store, "ann", "a", None), Some(lock.fence));
+}
+
+#[test]
+fn what_was_held_was_held_whatever_becomes_of_the_clock() {
+    for hours in [-3, 3] {
+        let world = World::new();
+        let clock = TestClock::default();
+        let mut store = world.store().with_clock(clock.clone());
+        store.take("ann", &["early"]);
+        store.give_back("ann", &["early"]);
+        let claim = store.newest_event().unwrap();
+        clock.step_hours(hours);
+        store.take("ann", &["a"]);
+        clock.step_hours(hours);
+        store.give_back("ann", &["a"]);
+        assert!(owned(&mut store, "ann", "a", Some(claim)).is_some(), "{hours} h");
+        assert_eq!(owned(&mut store, "ann", "early", Some(claim)), None, "{hours} h");
+    }
 }
 
 #[test]
@@ -92,21 +107,20 @@ fn whoever_hands_a_lock_over_has_owned_it() {
 }
 
 #[test]
-fn a_lease_that_ran_out_ends_the_hold_at_that_moment_noticed_or_not() {
+fn a_lease_that_ran_out_ends_the_hold_when_that_is_noticed() {
     let world = World::new();
     let clock = TestClock::default();
     let mut store = world.store().with_clock(clock.clone());
     let ttl = Duration::from_secs(5);
     let lock = store.grant(&Request { ttl, ..ask("ann", &["a"]) }).remove(0);
-    let over = lock.lease.expires_at;
     clock.advance(Duration::from_secs(60));
-    let after = over.plus(Duration::from_millis(1));
-    for _ in 0..2 {
-        assert_eq!(owned(&mut store, "ann", "a", Some(over)), Some(lock.fence));
-        assert_eq!(owned(&mut store, "ann", "a", Some(after)), None);
-        store.sweep(ONLY_THE_DEAD).unwrap();
-        assert_eq!(world.count("lock"), 0);
-    }
+    let over = store.newest_event().unwrap();
+    assert_eq!(owned(&mut store, "ann", "a", Some(over)), Some(lock.fence), "nobody else has had it since");
+    store.sweep(ONLY_THE_DEAD).unwrap();
+    assert_eq!(world.count("lock"), 0);
+    assert_eq!(owned(&mut store, "ann", "a", Some(over)), Some(lock.fence));
+    let noticed = store.newest_event().unwrap();
+    assert_eq!(owned(&mut store, "ann", "a", Some(noticed)), None);
 }
 
 #[test]

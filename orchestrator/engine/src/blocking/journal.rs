@@ -4,7 +4,7 @@ use std::sync::MutexGuard;
 
 use mala_core::issue::BLOCKED;
 use mala_core::{
-    AgentId, Attempt, AttemptState, Interruption, IssueId, Key, Mode, RunId, Target, Timestamp, Want,
+    AgentId, Attempt, AttemptState, Fence, Interruption, IssueId, Key, Mode, RunId, Target, Timestamp, Want,
 };
 use mala_session::{Handover, SessionError, acquire, claim};
 use mala_store::{
@@ -182,7 +182,8 @@ impl BlockingOps {
     /// They are held for it from now on, also if its process is gone.
     pub(crate) fn secure(&self, attempt: &Attempt, keys: &[Key]) -> Result<Vec<Key>> {
         let mut store = self.store()?;
-        let owned = store.owned_each(&attempt.agent, keys, Some(attempt.started_at))?;
+        let began = store.began(&attempt.agent, Some(&attempt.run))?;
+        let owned = store.owned_each(&attempt.agent, keys, began)?;
         let mut secured = Vec::new();
         for (key, _) in keys.iter().zip(owned).filter(|(_, fence)| fence.is_some()) {
             let target = Target::File(key.clone());
@@ -199,10 +200,14 @@ impl BlockingOps {
         Ok(secured)
     }
 
-    /// True if the attempt's agent had the whole checkout for itself at some time since its claim and since `since`.
-    pub(crate) fn held_everything(&self, attempt: &Attempt, since: Timestamp) -> Result<bool> {
-        let (any, since) = (Key::from_stored(GITS_OWN.to_vec()), since.max(attempt.started_at));
-        Ok(self.store()?.owned(&attempt.agent, &any, Some(since))?.is_some())
+    /// True if the attempt's agent has the whole checkout for itself, or had it since its claim and still when something was
+    /// written at `written`. A file's date can only be compared with the date until which the agent had it.
+    pub(crate) fn held_everything(&self, attempt: &Attempt, written: Timestamp) -> Result<bool> {
+        let mut store = self.store()?;
+        let began = store.began(&attempt.agent, Some(&attempt.run))?.unwrap_or(Fence(0));
+        let any = Key::from_stored(GITS_OWN.to_vec());
+        let history = store.file_history(&attempt.agent, &any, (began, None))?;
+        Ok(history.held_since.is_some() || history.last_hold.is_some_and(|end| end.at >= written))
     }
 
     /// The last attempt at the issue, if it was cut off.

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mala_core::{Entry, EntryState, Key, Life, Oid, crash_point};
+use mala_core::{Entry, EntryId, EntryState, Key, Life, Oid, crash_point};
 use mala_git::RepoPath;
 use mala_git::landing::{self, BranchMove, Candidate, Landed, Obstacle, Repaired, Stacked};
 use mala_store::{NewLanding, Store};
@@ -115,9 +115,20 @@ impl Queue<'_> {
             to: to.clone(),
             directory: Some(directory.clone()),
             entries: entries.iter().map(|(entry, commit)| (entry.id, commit.clone())).collect(),
+            changes: self.changes(entries)?,
             owner: self.owner.clone(),
         })?;
         Ok(directory)
+    }
+
+    /// The files that each entry changes.
+    fn changes(&self, entries: &[(Entry, Oid)]) -> Result<Vec<(EntryId, Key)>, QueueError> {
+        let mut changes = BTreeSet::new();
+        for (entry, _) in entries {
+            let changed = self.repo.changes_between(&entry.base, &entry.head)?;
+            changes.extend(changed.iter().map(|change| (entry.id, self.repo.key(&change.path))));
+        }
+        Ok(changes.into_iter().collect())
     }
 
     /// Entries that need no move of the branch.

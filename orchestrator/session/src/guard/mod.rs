@@ -14,7 +14,7 @@ use std::{fs, thread};
 use mala_agents::When;
 use mala_config::{Settings, Unlocked};
 use mala_core::text::{causes, plain};
-use mala_core::{AgentId, Key, Lock, Mode, Scope, Target, Timestamp, Want};
+use mala_core::{AgentId, Fence, Key, Lock, Mode, Scope, Target, Want};
 use mala_gate::evidence::command_line;
 use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
@@ -30,6 +30,7 @@ use crate::acquire::{
 };
 use crate::git_guard::{GitGuard, IndexView};
 use crate::ignored::Ignored;
+use crate::reads::{Freshness, Look, Reads, changed_by};
 use crate::refusal::{self, Reader};
 use crate::turns::Turns;
 use crate::wants::{all_in, key, want_of, wants_of};
@@ -55,6 +56,7 @@ pub struct StoreGuard {
     ignored: Arc<Ignored>,
     turns: Turns,
     git_guard: GitGuard,
+    reads: Reads,
     /// Device and inode.
     own_program: Option<(u64, u64)>,
     /// See [`Guard::grants`].
@@ -67,14 +69,24 @@ pub struct StoreGuard {
 /// What comes of an attempt.
 #[derive(Debug)]
 enum Decision {
-    Allow(Then),
+    Allow {
+        then: Then,
+        /// What others have changed in files that are the agent's from now on.
+        notice: Option<String>,
+    },
     Refuse(String),
     /// The agent has the lock, and a program of another one has the file open for writing.
     StillOpen {
         message: String,
         granted: Vec<Lock>,
-        since: Timestamp,
+        since: Fence,
     },
+}
+
+impl Decision {
+    fn allow(then: Then) -> Self {
+        Self::Allow { then, notice: None }
+    }
 }
 
 impl StoreGuard {
@@ -93,6 +105,7 @@ impl StoreGuard {
             unlocked: settings.enforcement.unlocked,
             ignored,
             git_guard: GitGuard::of(party, scope, settings)?,
+            reads: Reads::of(scope, &party.agent),
             turns,
             own_program: program_of(std::process::id()),
             grants: AtomicU64::new(0),
@@ -208,7 +221,7 @@ impl StoreGuard {
         }
         let version = state.store.data_version()?;
         if !attempt.is_folder && keys.iter().all(|key| state.is_held(key, version)) {
-            return Ok(Decision::Allow(state.then(attempt.action, keys)));
+            return Ok(Decision::allow(state.then(attempt.action, keys)));
         }
         if let Some(key) = keys.iter().find(|key| attempt.is_folder && all_in(key.as_bytes()).is_none()) {
             return Ok(Decision::Refuse(format!(
@@ -248,7 +261,7 @@ impl StoreGuard {
         }
         let reason = Some(format!("written by {}", plain(attempt.program().display())));
         let request = Request { party: self.party.clone(), wants, ttl: self.ttl, reason };
-        let since = Timestamp::now();
+        let since = state.store.newest_event()?;
         let outcome = reserve(&mut state.store, &request)?;
         metrics().lock_try(LockResult::from(matches!(outcome, Outcome::Granted(_))));
         let locks = match outcome {
@@ -269,7 +282,37 @@ impl StoreGuard {
             return Ok(Decision::StillOpen { message, granted: locks, since });
         }
         self.grants.fetch_add(1, Ordering::SeqCst);
-        Ok(Decision::Allow(state.note_grant(attempt, keys, version)))
+        // Advice: a file is the agent's, whether or not this can be found out.
+        let notice = self.changed_by_others(&mut state.store, attempt, &locks, since).ok().flatten();
+        Ok(Decision::Allow { then: state.note_grant(attempt, keys, version), notice })
+    }
+
+    /// Names files that the agent has just got, as it begins to write them, and that others have changed since it saw them last.
+    fn changed_by_others(
+        &self,
+        store: &mut Store,
+        attempt: &Attempt<'_>,
+        locks: &[Lock],
+        since: Fence,
+    ) -> Result<Option<String>, StoreError> {
+        if attempt.is_folder || attempt.action == Action::Create {
+            return Ok(None);
+        }
+        let mut changed = Vec::new();
+        for key in locks.iter().filter(|lock| lock.fence > since).filter_map(|lock| lock.target.file()) {
+            let mut look = Look { scope: &self.scope, store, agent: &self.party.agent, call_began: since };
+            let seen = self.reads.newest(key);
+            if let Some(known) = seen {
+                if let Freshness::Stale(stale) = look.compare(&self.reads, key, known)? {
+                    let by = changed_by(stale.by.as_ref());
+                    changed.push(format!("changed since you read it: `{}`, {by}", plain(key)));
+                }
+                self.reads.confirm(key, store.newest_event()?);
+            } else if let Some(change) = look.landed_unseen(key, self.party.run.as_ref())? {
+                changed.push(format!("changed {}: `{}`, {}", change.since, plain(key), change.by));
+            }
+        }
+        Ok((!changed.is_empty()).then(|| changed.join("; ")))
     }
 
     /// A folder needs no lock, but where somebody else has locked a name, there is no room for it.
@@ -283,11 +326,11 @@ impl StoreGuard {
         let wants: Vec<Want> = keys.iter().map(want_of).collect();
         let others = state.others();
         if others.is_some_and(|others| !wants.iter().any(|want| others.hold(agent, want))) {
-            return Ok(Decision::Allow(Then::Nothing));
+            return Ok(Decision::allow(Then::Nothing));
         }
         let conflicts = state.store.check(agent, &wants)?;
         if conflicts.is_empty() {
-            return Ok(Decision::Allow(Then::Nothing));
+            return Ok(Decision::allow(Then::Nothing));
         }
         let refusal = Refusal { cause: Cause::Held, conflicts };
         Ok(Decision::Refuse(sentence(&mut state.store, agent, &refusal, &self.reader(attempt))))
@@ -365,9 +408,12 @@ impl Guard for StoreGuard {
         let mut waiting = None;
         let ruling = loop {
             match self.decide(&mut state, attempt, &keys) {
-                Ok(Decision::Allow(then)) => {
+                Ok(Decision::Allow { then, notice }) => {
                     state.begin(attempt.pid, keys, then);
-                    return Ruling::Allow;
+                    return match notice {
+                        None => Ruling::Allow,
+                        Some(notice) => Ruling::AllowAndTell { message: format!("mala: {notice}") },
+                    };
                 }
                 Ok(Decision::Refuse(message)) => break refuse(&message),
                 Ok(Decision::StillOpen { message, granted, since }) => {

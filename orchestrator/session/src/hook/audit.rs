@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use mala_agents::{Answer, ToolCall};
+use mala_agents::{Answer, Event, ToolCall};
 use mala_core::text::plain;
 use mala_core::{AgentId, Key, Mode, Target, Want};
 use mala_git::{Content, Repo, RepoPath};
@@ -18,6 +18,7 @@ use serde_json::json;
 
 use super::places::Places;
 use super::session::Session;
+use super::stale;
 use crate::{SessionError, acquire};
 
 type Scene = BTreeMap<RepoPath, Content>;
@@ -35,7 +36,10 @@ pub(super) fn expect(session: &mut Session<'_>, tool: &ToolCall) -> Result<(), S
 
 /// Says what a tool has done to files of others, where it was noted before.
 pub(super) fn review(places: &mut Places<'_>, tool: &ToolCall) -> Result<Answer, SessionError> {
-    let mut said = Vec::new();
+    let mut said: Vec<String> = stale::say(places, None)?.into_iter().collect();
+    if places.call.event == Event::AfterTool {
+        stale::note_written(places, tool)?;
+    }
     for scope in places.looked_at(&places.call.cwd)? {
         said.extend(found(places.session(&scope)?, tool)?);
     }

@@ -10,23 +10,28 @@ use mala_config::Unlocked;
 use mala_core::claim::{Reading, TargetError};
 use mala_core::key::KeyError;
 use mala_core::text::{causes, plain};
-use mala_core::{CommandPattern, Conflict, Mode, Scope, Target, Want};
+use mala_core::{CommandPattern, Conflict, Key, Lock, Mode, Scope, Target, Want};
 use mala_git::Repo;
 use mala_store::{EventKind, Outcome, Request};
 use serde_json::json;
 
 use super::places::Places;
 use super::session::Session;
+use super::stale::{self, Staleness};
 use super::{audit, waiting};
+use crate::reads::Reads;
 use crate::{Ignored, SessionError, acquire, refusal};
 
 /// Decides about one tool call.
 pub(super) fn judge(places: &mut Places<'_>, tool: &ToolCall) -> Result<Answer, SessionError> {
     match tool.intent()? {
-        Intent::Reads => allow(places, None),
-        Intent::Writes { paths } => match take(places, tool, &files(places, paths))? {
+        Intent::Reads => {
+            stale::note_shown(places, tool)?;
+            allow(places, None)
+        }
+        Intent::Writes { paths } => match take(places, tool, &files(places, paths.clone()))? {
             Some(answer) => Ok(answer),
-            None => allow(places, None),
+            None => unless_stale(places, tool, &paths),
         },
         Intent::Shell { command, cwd } => {
             let cwd = places.call.cwd.join(cwd.unwrap_or_default());
@@ -55,13 +60,35 @@ fn unknown(places: &mut Places<'_>, tool: &ToolCall, guess: Guess) -> Result<Ans
         }
     }
     let is_silent = guess.writes.is_empty() && guess.commands.is_empty();
-    if let Some(answer) = take(places, tool, &files(places, guess.writes))? {
+    if let Some(answer) = take(places, tool, &files(places, guess.writes.clone()))? {
         return Ok(answer);
     }
     if is_silent {
         expect(places, tool, &cwd)?;
     }
-    allow(places, None)
+    unless_stale(places, tool, &guess.writes)
+}
+
+/// Allows a call whose files are its agent's by now, unless it would undo what others have done to them.
+fn unless_stale(places: &mut Places<'_>, tool: &ToolCall, files: &[PathBuf]) -> Result<Answer, SessionError> {
+    match stale::judge(places, tool, files)? {
+        Staleness::Fresh => allow(places, None),
+        Staleness::Told(text) => {
+            let (news, told) = (allow(places, None)?, stale::say(places, Some(text))?);
+            let Answer::Allow { context, rewrite } = news else { return Ok(news) };
+            let context: Vec<String> = told.into_iter().chain(context).collect();
+            Ok(Answer::Allow { context: (!context.is_empty()).then(|| context.join("\n")), rewrite })
+        }
+        Staleness::Refused { summary, difference } => {
+            // The log has no room for the content of files.
+            let refused = match places.home()? {
+                Some(session) => deny(session, tool, &summary)?,
+                None => Answer::Deny { reason: format!("mala: {summary}") },
+            };
+            let Answer::Deny { reason } = refused else { return Ok(refused) };
+            Ok(Answer::Deny { reason: format!("{reason}. The difference:\n{difference}") })
+        }
+    }
 }
 
 /// Refuses texts that are the path of something that somebody else holds.
@@ -319,11 +346,26 @@ fn reserve(
         reason: Some(format!("written by {}", tool.name)),
     };
     match acquire(&session.scope, &mut session.store, &request) {
-        Ok(Outcome::Granted(_)) => Ok(None),
+        Ok(Outcome::Granted(locks)) => {
+            confirm_reads(session, &locks)?;
+            Ok(None)
+        }
         Ok(Outcome::Refused(refusal)) => Ok(refused(session, &refusal.conflicts)),
         Err(error @ SessionError::StillOpen { .. }) => Ok(Some(Refused::Ruled(causes(&error)))),
         Err(error) => Err(error),
     }
+}
+
+/// From the moment at which it gets a file, the agent alone changes it: what it knows of it then stays known.
+fn confirm_reads(session: &mut Session<'_>, locks: &[Lock]) -> Result<(), SessionError> {
+    let reads = Reads::of(&session.scope, &session.party.agent);
+    let new = locks.iter().filter(|lock| lock.fence > session.began);
+    let keys: Vec<Key> = new.filter_map(|lock| lock.target.file().cloned()).collect();
+    if !keys.is_empty() {
+        let as_of = session.store.newest_event()?;
+        keys.iter().for_each(|key| reads.confirm(key, as_of));
+    }
+    Ok(())
 }
 
 /// Why these conflicts forbid the call. What git ignores needs no lock.

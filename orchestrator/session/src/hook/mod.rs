@@ -10,6 +10,7 @@ mod identity;
 mod news;
 mod places;
 mod session;
+mod stale;
 mod waiting;
 
 use mala_agents::{Answer, Event, HookCall};

@@ -7,7 +7,7 @@ use mala_agents::answer::carries_context;
 use mala_agents::git::RunAgent;
 use mala_agents::{Answer, HookCall};
 use mala_config::Settings;
-use mala_core::{AgentId, Attempt, Key, Scope, Target, Want};
+use mala_core::{AgentId, Attempt, Fence, Key, Scope, Target, Want};
 use mala_gate::transcript::SessionTranscript;
 use mala_gate::{Gate, JudgeError, Judged, Question};
 use mala_git::{Oid, Repo, candidate};
@@ -26,6 +26,8 @@ pub(super) struct Session<'a> {
     pub(super) scope: Scope,
     pub(super) store: Store,
     pub(super) party: Party,
+    /// The newest event before this call took anything.
+    pub(super) began: Fence,
     settings: Option<Settings>,
 }
 
@@ -38,7 +40,8 @@ impl<'a> Session<'a> {
     ) -> Result<Self, SessionError> {
         let mut store = Store::open(&scope)?;
         let party = identity::agent_of(call, context, &mut store)?;
-        Ok(Self { call, context, scope, store, party, settings: None })
+        let began = store.newest_event()?;
+        Ok(Self { call, context, scope, store, party, began, settings: None })
     }
 
     /// The settings, read when first needed.

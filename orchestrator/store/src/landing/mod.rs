@@ -348,6 +348,9 @@ impl Change<'_> {
         for (id, commit) in &landing.entries {
             let entry = Entry { landed: Some(commit.clone()), ..self.must_find_landing(*id)? };
             landed.push(self.step(entry, EntryState::Landed, &EntryChange::default())?);
+            // The step's own event is the newest.
+            let event = self.newest_event()?;
+            self.note_landed(*id, event.0)?;
         }
         self.end_landing(&landing, EventKind::LandingDone)?;
         for (attempt, finish) in ends {

@@ -239,6 +239,27 @@ impl Change<'_> {
         for (position, (entry, commit)) in (0_i64..).zip(&new.entries) {
             statement.execute(params![new.branch, position, entry.0, commit.as_str()])?;
         }
+        drop(statement);
+        self.insert_changes(new)
+    }
+
+    /// Stores which files are about to change. An earlier landing of the same entries may have been undone.
+    fn insert_changes(&mut self, new: &NewLanding) -> Result<(), Fault> {
+        for (entry, _) in &new.entries {
+            self.sql.prepare_cached("DELETE FROM entry_path WHERE entry = ?1")?.execute([entry.0])?;
+        }
+        let mut statement =
+            self.sql.prepare_cached("INSERT INTO entry_path (path, entry) VALUES (?1, ?2)")?;
+        for (entry, key) in &new.changes {
+            statement.execute(params![key.as_bytes(), entry.0])?;
+        }
+        Ok(())
+    }
+
+    /// Notes by which event an entry has landed.
+    pub(super) fn note_landed(&mut self, entry: EntryId, event: i64) -> Result<(), Fault> {
+        let sql = "UPDATE entry SET landed_event = ?2 WHERE id = ?1";
+        self.sql.prepare_cached(sql)?.execute(params![entry.0, event])?;
         Ok(())
     }
 

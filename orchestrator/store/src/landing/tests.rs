@@ -1,5 +1,7 @@
 //! The landing queue as its callers see it.
 
+mod changes;
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -194,6 +196,7 @@ fn landing(entries: &[&Entry]) -> NewLanding {
         to: oid('f'),
         directory: Some(PathBuf::from("/here")),
         entries: entries.iter().map(|entry| (entry.id, oid('f'))).collect(),
+        changes: Vec::new(),
         owner: owner(700),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use mala_core::{
-    AgentId, AttemptId, EntryId, EntryState, IssueId, Life, Oid, Owner, Priority, RunId, Timestamp,
+    AgentId, AttemptId, EntryId, EntryState, IssueId, Key, Life, Oid, Owner, Priority, RunId, Timestamp,
 };
 use thiserror::Error;
 
@@ -64,6 +64,8 @@ pub struct NewLanding {
     pub directory: Option<PathBuf>,
     /// What lands, with the commit that each becomes, the lowest first. All of it is green.
     pub entries: Vec<(EntryId, Oid)>,
+    /// The files that each of them changes, so that agents can be told what is new in those that they have read.
+    pub changes: Vec<(EntryId, Key)>,
     /// The process that moves the branch.
     pub owner: Owner,
 }

@@ -9,7 +9,7 @@ use mala_gate::evidence::{EvidenceLog, Launch, Place};
 use mala_gate::rules::Foreign;
 use mala_gate::verdict::Status;
 
-use super::{Desk, command, find, honest};
+use super::{Desk, claimed, command, find, honest};
 
 #[test]
 fn what_was_never_run_is_missing() {
@@ -204,7 +204,7 @@ fn a_run_from_before_the_claim_is_stale() {
     let mut d = Desk::new();
     d.edit("A", "a.txt", "good\n");
     d.run("A", "pytest", 0);
-    d.subject.claimed_at = Some(Timestamp::now().plus(std::time::Duration::from_millis(1)));
+    d.subject.claim = Some(claimed(Timestamp::now().plus(std::time::Duration::from_millis(1))));
     std::thread::sleep(std::time::Duration::from_millis(5));
     d.edit("A", "a.txt", "good\n");
     d.commit();

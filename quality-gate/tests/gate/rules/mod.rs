@@ -7,13 +7,13 @@ mod outcomes;
 use mala_core::{Actor, CommandPattern, EvidenceId, IssueId, Timestamp};
 use mala_gate::evidence::{EvidenceLog, Launch, Place, Recording};
 use mala_gate::verdict::{Check, Status};
-use mala_gate::{CommitPlace, Evidence, Records, Rules, Subject, Verdict, check, commit};
+use mala_gate::{ClaimMoment, CommitPlace, Evidence, Records, Rules, Subject, Verdict, check, commit};
 use mala_git::Oid;
 use mala_git::commit::{Committed, GitHooks, Request, Selection};
 
 use crate::commit::{owner, paths};
 use crate::evidence::ended;
-use crate::world::{Locks, World, agent};
+use crate::world::{Locks, World, agent, event};
 
 /// An agent `A` that claimed `proj-1` right now and must pass `pytest`; `B` works beside it.
 pub(crate) struct Desk {
@@ -23,6 +23,10 @@ pub(crate) struct Desk {
     pub(crate) subject: Subject,
 }
 
+pub(crate) fn claimed(at: Timestamp) -> ClaimMoment {
+    ClaimMoment { event: event(at), at }
+}
+
 impl Desk {
     pub(crate) fn new() -> Self {
         let w = World::new();
@@ -30,7 +34,7 @@ impl Desk {
             commit: None,
             issue: Some(IssueId::new("proj-1").unwrap()),
             agent: Some(agent("A")),
-            claimed_at: Some(Timestamp::now()),
+            claim: Some(claimed(Timestamp::now())),
             claimed_head: Some(w.head()),
             final_message: None,
             place: CommitPlace::Branch,
@@ -245,7 +249,7 @@ fn a_chosen_date_does_not_make_an_old_commit_new() {
 #[test]
 fn a_file_that_was_held_only_before_the_claim_is_not_owned() {
     let mut d = Desk::new();
-    let before = d.subject.claimed_at.unwrap().minus(std::time::Duration::from_secs(60));
+    let before = d.subject.claim.unwrap().at.minus(std::time::Duration::from_secs(60));
     d.locks.give_at("A", "a.txt", before);
     d.w.write("a.txt", "good\n");
     d.run("A", "pytest", 0);
@@ -274,7 +278,7 @@ fn where_only_the_time_of_the_claim_is_known_the_date_decides() {
     let (mut d, _) = honest();
     d.subject.claimed_head = None;
     d.passes();
-    d.subject.claimed_at = Some(Timestamp::now().plus(std::time::Duration::from_secs(3600)));
+    d.subject.claim = Some(claimed(Timestamp::now().plus(std::time::Duration::from_secs(3600))));
     let verdict = d.check();
     assert_eq!(find(&verdict, "newer-than-claim").status, Status::Fail);
 }

@@ -211,6 +211,7 @@ impl LandingQueue for FakeQueue {
                     to: entry.head.clone(),
                     directory: None,
                     entries: vec![(entry.id, entry.head.clone())],
+                    changes: Vec::new(),
                     owner: process::current(),
                 };
                 store.begin_landing(&landing).unwrap();

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use super::Answer;
 use super::session::Session;
+use crate::Start;
 use crate::linux::task::Task;
-use crate::{Ruling, Start};
 
 /// Arguments beyond these are not looked at.
 const MOST_ARGS: usize = 256;
@@ -52,8 +52,7 @@ impl Session<'_> {
         let is_read = || failed.get().map_or(Ok(()), Err);
         let ruling = self.ask(|guard| guard.judge_start(&start));
         is_read()?;
-        if let Ruling::Refuse { message } = ruling {
-            self.task.tell(&message);
+        if self.is_refused(&ruling) {
             return Err(Errno::ACCESS);
         }
         self.rules.gate.settle();

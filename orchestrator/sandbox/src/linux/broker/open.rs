@@ -17,7 +17,7 @@ use crate::linux::folders::Left;
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::zones::Zone;
 use crate::linux::{handle, identity};
-use crate::{Action, GitLock, Ruling};
+use crate::{Action, GitLock};
 
 /// Times a file may appear or vanish under our hands before we give up.
 const RETRIES: u32 = 16;
@@ -372,9 +372,8 @@ impl Session<'_> {
         if !has_name {
             handle::link(&fd, place.parent()?, place.name())?;
         }
-        if let Ruling::Refuse { message } = self.ask(|guard| guard.judge_git_lock(&lock)) {
+        if self.is_refused(&self.ask(|guard| guard.judge_git_lock(&lock))) {
             identity::remove_name(lock.path, lock.identity);
-            self.task.tell(&message);
             return Err(TOO_LATE);
         }
         Ok(fd)

@@ -319,13 +319,27 @@ impl<'a> Session<'a> {
         let is_judged = !names.is_empty();
         if is_judged {
             let attempt = Attempt { pid: self.task.tid, action, paths: names, is_folder };
-            if let Ruling::Refuse { message } = self.ask(|guard| guard.judge(&attempt)) {
-                self.task.tell(&message);
+            if self.is_refused(&self.ask(|guard| guard.judge(&attempt))) {
                 return Err(Errno::ACCESS);
             }
         }
         let permit = Permit { session: self, is_judged, is_performed: false };
         if self.is_waiting() { Ok(permit) } else { Err(Errno::SRCH) }
+    }
+
+    /// Tells the caller what the guard has to say. True if it said no.
+    pub(super) fn is_refused(&self, ruling: &Ruling) -> bool {
+        match ruling {
+            Ruling::Allow => false,
+            Ruling::AllowAndTell { message } => {
+                self.task.tell(message);
+                false
+            }
+            Ruling::Refuse { message } => {
+                self.task.tell(message);
+                true
+            }
+        }
     }
 
     /// An error if a name does not lead any more to what it led to when it was looked at. Whoever had it then may have moved

@@ -103,7 +103,10 @@ impl Gate {
     fn attend(&self, held: &Held, mut hold: Box<dyn Hold>, release: impl FnOnce()) {
         let ruling = catch_unwind(AssertUnwindSafe(|| hold.wait(held)));
         let mark = match ruling {
-            Ok(Ruling::Allow) => {
+            Ok(allowed @ (Ruling::Allow | Ruling::AllowAndTell { .. })) => {
+                if let Ruling::AllowAndTell { message } = allowed {
+                    held.tell(&message);
+                }
                 let mark = self.lineage.passes(&held.process);
                 release();
                 Some(mark)
