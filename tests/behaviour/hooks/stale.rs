@@ -1,45 +1,61 @@
 //! Files that others change after a session has read them.
 
+use std::fmt::Write;
 use std::fs;
 use std::process::Stdio;
 
-use mala_tests::World;
+use mala_tests::{World, eventually};
 use serde_json::{Value, json};
 
 use super::{client, denial, world};
-use crate::cli::MALA;
+use crate::cli::{MALA, done};
 
-/// What a session does, one after the other.
+/// What happens in a session, one after the other.
 enum Step {
     /// It calls its hook.
     Hook(&'static str, Value),
-    /// Something happens beside it, or by its own shell.
+    /// A command of its own shell, or something that mala does not see.
     Shell(String),
+    /// Another agent writes `free.txt`, and is done with it.
+    OtherAgentWrites,
 }
 
 /// One session of a client. Gives what its hooks were answered.
 fn session(world: &World, name: &str, steps: Vec<Step>) -> Vec<Value> {
+    let file = |number: usize, kind: &str| world.base().join(format!("{number}.{kind}"));
     let mut script = String::from("set -e\n");
-    let mut answers = Vec::new();
+    let (mut answers, mut others) = (Vec::new(), Vec::new());
     for (number, step) in steps.into_iter().enumerate() {
         match step {
-            Step::Shell(line) => script.push_str(&format!("{line}\n")),
+            Step::Shell(line) => script.push_str(&line),
             Step::Hook(event, tool) => {
-                let (input, output) =
-                    (world.base().join(format!("{number}.in")), world.base().join(format!("{number}.out")));
+                let (input, output) = (file(number, "in"), file(number, "out"));
                 let call = json!({ "hook_event_name": event, "session_id": "s", "cwd": world.root(),
                     "tool_name": tool["name"], "tool_input": tool["input"], "tool_use_id": "t" });
                 fs::write(&input, call.to_string()).unwrap();
-                script.push_str(&format!(
-                    "\"{MALA}\" hook {name} < {} > {}\n",
-                    input.display(),
-                    output.display()
-                ));
+                write!(script, "\"{MALA}\" hook {name} < {} > {}", input.display(), output.display())
+                    .unwrap();
                 answers.push(output);
             }
+            Step::OtherAgentWrites => {
+                let (here, done) = (file(number, "here"), file(number, "done"));
+                let wait = format!("until [ -e {} ]; do sleep 0.05; done", done.display());
+                write!(script, "touch {}; {wait}", here.display()).unwrap();
+                others.push((here, done));
+            }
         }
+        script.push('\n');
     }
-    let output = client(world, &script).stdin(Stdio::null()).output().unwrap();
+    let mut client = client(world, &script);
+    let session = client.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    for (here, finished) in others {
+        eventually("it has come so far", || here.exists());
+        done(world, "lock acquire free.txt --agent third");
+        world.write("free.txt", "theirs\n");
+        done(world, "lock release free.txt --agent third");
+        fs::write(&finished, "").unwrap();
+    }
+    let output = session.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     answers.iter().map(|path| serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()).collect()
 }
@@ -68,14 +84,6 @@ fn shell(line: &str) -> Step {
     Step::Shell(line.to_owned())
 }
 
-/// Another agent writes `free.txt`, and is done with it.
-fn another_agent_writes() -> Step {
-    Step::Shell(format!(
-        "(exec -a other bash -c '\"{MALA}\" lock acquire free.txt --agent third && echo theirs > free.txt && \
-         \"{MALA}\" lock release free.txt --agent third') > /dev/null"
-    ))
-}
-
 #[test]
 fn a_whole_file_is_not_written_over_what_another_agent_did_since_it_was_read() {
     let world = world();
@@ -84,7 +92,7 @@ fn a_whole_file_is_not_written_over_what_another_agent_did_since_it_was_read() {
         "claude",
         vec![
             before(reads("free.txt")),
-            another_agent_writes(),
+            Step::OtherAgentWrites,
             before(writes("free.txt")),
             before(writes("free.txt")),
         ],
@@ -94,7 +102,7 @@ fn a_whole_file_is_not_written_over_what_another_agent_did_since_it_was_read() {
         "`free.txt` has changed since you read it, by `third`, which held it until",
         "Nothing was written",
         "Read it again, then write its new content",
-        "-anybody's\n+theirs\n",
+        "-anybody's\n+theirs",
     ] {
         assert!(reason.contains(words), "no word of {words:?}: {reason}");
     }
@@ -106,7 +114,7 @@ fn what_was_read_again_may_be_written() {
     let world = world();
     let steps = vec![
         before(reads("free.txt")),
-        another_agent_writes(),
+        Step::OtherAgentWrites,
         before(reads("free.txt")),
         before(writes("free.txt")),
     ];
@@ -116,7 +124,7 @@ fn what_was_read_again_may_be_written() {
 #[test]
 fn an_edit_of_a_changed_file_goes_on_and_is_told_the_difference() {
     let world = world();
-    let steps = vec![before(reads("free.txt")), another_agent_writes(), before(edits("free.txt"))];
+    let steps = vec![before(reads("free.txt")), Step::OtherAgentWrites, before(edits("free.txt"))];
     let answers = session(&world, "claude", steps);
     assert_eq!(denial(&answers[1]), None);
     let told = answers[1]["hookSpecificOutput"]["additionalContext"].as_str().expect("it is told");
@@ -131,7 +139,7 @@ fn a_client_that_can_only_be_told_afterwards_is_told_afterwards() {
         || tool("replace", json!({ "file_path": "free.txt", "old_string": "t", "new_string": "u" }));
     let steps = vec![
         Step::Hook("BeforeTool", tool("read_file", json!({ "file_path": "free.txt" }))),
-        another_agent_writes(),
+        Step::OtherAgentWrites,
         Step::Hook("BeforeTool", replace()),
         Step::Hook("AfterTool", replace()),
         Step::Hook("AfterTool", replace()),
