@@ -21,6 +21,7 @@ mod place;
 mod preset;
 mod resolver;
 mod settings;
+mod size;
 mod suggest;
 mod table;
 mod tables;
@@ -36,10 +37,11 @@ pub use new_file::render_new_file;
 pub use place::{Origin, Place};
 pub use preset::{Preset, Setup, SetupCommand};
 pub use settings::{
-    AskSettings, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, IssueSettings, LockSettings,
-    LogSettings, ProjectSettings, QueueSettings, RunSettings, Settings, Source, StatusSettings, TestSettings,
-    TranscriptSettings, Unlocked, ValidateSettings,
+    AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, IssueSettings, Land,
+    LockSettings, LogSettings, ProjectSettings, QueueSettings, RunSettings, Settings, Source, StatusSettings,
+    TestSettings, TranscriptSettings, Unlocked, ValidateSettings,
 };
+pub use size::{SizeError, format_size, parse_size};
 pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};
 pub use user_file::{user_file, user_state_dir};
 pub use value::ValueError;

@@ -95,6 +95,8 @@ pub struct GateSettings {
     pub people: bool,
     /// How often an agent that wants to stop is sent back.
     pub stop_attempts: u64,
+    /// Where commits land that `mala commit` makes outside of a run.
+    pub land: Land,
 }
 
 /// `[queue]`: checkouts of mala's own that commands run in.
@@ -110,6 +112,9 @@ pub struct QueueSettings {
     pub build: Vec<String>,
     /// Empty means the user's cache directory.
     pub directory: String,
+    /// What slots may take, in bytes. Zero is no bound.
+    pub max_disk: u64,
+    pub cold: Cold,
 }
 
 /// `[transcripts]`: what clients wrote themselves.
@@ -183,6 +188,24 @@ pub enum EmptyRun {
     Pass,
 }
 
+/// Where a commit of `mala commit` lands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Land {
+    /// On the branch that is checked out, at once.
+    Branch,
+    /// In the landing queue, which moves the branch when it has passed.
+    Queue,
+}
+
+/// When validations run in an emptied slot, where nothing that an earlier tree has left can decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cold {
+    /// From time to time, for the tip of the branch.
+    Audit,
+    Always,
+    Never,
+}
+
 /// Where issues come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
@@ -209,6 +232,15 @@ impl Word for Unlocked {
 
 impl Word for EmptyRun {
     const WORDS: &[(&str, Self)] = &[("fail", Self::Fail), ("pass", Self::Pass)];
+}
+
+impl Word for Land {
+    const WORDS: &[(&str, Self)] = &[("branch", Self::Branch), ("queue", Self::Queue)];
+}
+
+impl Word for Cold {
+    const WORDS: &[(&str, Self)] =
+        &[("audit", Self::Audit), ("always", Self::Always), ("never", Self::Never)];
 }
 
 impl Word for Source {
@@ -259,7 +291,12 @@ impl Settings {
             clean: true,
             docs: Vec::new(),
         },
-        gate: GateSettings { issue_pattern: String::new(), people: true, stop_attempts: 0 },
+        gate: GateSettings {
+            issue_pattern: String::new(),
+            people: true,
+            stop_attempts: 0,
+            land: Land::Queue,
+        },
         queue: QueueSettings {
             window: 0,
             slots: 0,
@@ -267,6 +304,8 @@ impl Settings {
             setup: Vec::new(),
             build: Vec::new(),
             directory: String::new(),
+            max_disk: 1,
+            cold: Cold::Never,
         },
         transcripts: TranscriptSettings { evidence: true },
         asks: AskSettings { due: Duration::ZERO, urgent: Duration::ZERO, idle: Duration::ZERO },

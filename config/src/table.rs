@@ -10,7 +10,8 @@ use mala_core::CommandPattern;
 
 use crate::duration::format_duration;
 use crate::preset::Preset;
-use crate::settings::{EmptyRun, Settings, Source, Unlocked, Word};
+use crate::settings::{Cold, EmptyRun, Land, Settings, Source, Unlocked, Word};
+use crate::size::{EXAMPLE, format_size};
 use crate::value::{Given, MONEY, ValueError};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -41,12 +42,15 @@ pub(crate) static SETTINGS: &[Setting] = &[
     text("gate", "issue_pattern", Some("<id>"), |s| &mut s.gate.issue_pattern),
     switch("gate", "people", |s| &mut s.gate.people),
     count("gate", "stop_attempts", 0..=u64::MAX, |s| &mut s.gate.stop_attempts),
+    choice::<Land>("gate", "land"),
     count("queue", "slots", 1..=u64::MAX, |s| &mut s.queue.slots),
     count("queue", "window", 1..=u64::MAX, |s| &mut s.queue.window),
     duration("queue", "timeout", SECOND..=days(7), |s| &mut s.queue.timeout),
     commands("queue", "setup", |s| &mut s.queue.setup),
     folders("queue", "build", |s| &mut s.queue.build),
     text("queue", "directory", None, |s| &mut s.queue.directory),
+    size("queue", "max_disk", |s| &mut s.queue.max_disk),
+    choice::<Cold>("queue", "cold"),
     switch("transcripts", "evidence", |s| &mut s.transcripts.evidence),
     duration("asks", "due", SECOND..=days(1), |s| &mut s.asks.due),
     duration("asks", "urgent", SECOND..=days(1), |s| &mut s.asks.urgent),
@@ -88,6 +92,18 @@ impl Chosen for EmptyRun {
     }
 }
 
+impl Chosen for Land {
+    fn of(settings: &mut Settings) -> &mut Self {
+        &mut settings.gate.land
+    }
+}
+
+impl Chosen for Cold {
+    fn of(settings: &mut Settings) -> &mut Self {
+        &mut settings.queue.cold
+    }
+}
+
 impl Chosen for Source {
     fn of(settings: &mut Settings) -> &mut Self {
         &mut settings.issues.source
@@ -113,9 +129,14 @@ enum Kind {
     Duration(Field<Duration>),
     Fraction(Field<f64>),
     Count(Field<u64>),
+    /// In bytes; zero is written as an empty text.
+    Size(fn(&mut Settings) -> &mut u64),
     Switch(fn(&mut Settings) -> &mut bool),
     Choice(Choice),
-    Text { of: fn(&mut Settings) -> &mut String, needs: Option<&'static str> },
+    Text {
+        of: fn(&mut Settings) -> &mut String,
+        needs: Option<&'static str>,
+    },
     Patterns(fn(&mut Settings) -> &mut Vec<String>),
     Folders(fn(&mut Settings) -> &mut Vec<String>),
     Commands(fn(&mut Settings) -> &mut Vec<CommandPattern>),
@@ -158,6 +179,10 @@ impl Setting {
             Kind::Duration(field) => field.set(settings, given.duration()?, given),
             Kind::Fraction(field) => field.set(settings, given.fraction()?, given),
             Kind::Count(field) => field.set(settings, given.count()?, given),
+            Kind::Size(of) => {
+                *of(settings) = given.size()?;
+                Ok(())
+            }
             Kind::Switch(of) => {
                 *of(settings) = given.switch()?;
                 Ok(())
@@ -198,6 +223,7 @@ impl Setting {
             Kind::Duration(field) => format_duration(field.get(settings)),
             Kind::Fraction(field) => field.get(settings).to_string(),
             Kind::Count(field) => field.get(settings).to_string(),
+            Kind::Size(of) => format_size(*of(settings)),
             Kind::Switch(of) => of(settings).to_string(),
             Kind::Choice(choice) => (choice.get)(settings).to_owned(),
             Kind::Text { of, .. } => of(settings).clone(),
@@ -213,7 +239,9 @@ impl Setting {
     pub(crate) fn toml(&self, settings: &Settings) -> String {
         let copy = &mut settings.clone();
         match &self.kind {
-            Kind::Duration(_) | Kind::Choice(_) | Kind::Text { .. } => quoted(&self.plain(settings)),
+            Kind::Duration(_) | Kind::Size(_) | Kind::Choice(_) | Kind::Text { .. } => {
+                quoted(&self.plain(settings))
+            }
             Kind::Fraction(_) | Kind::Count(_) | Kind::Switch(_) => self.plain(settings),
             Kind::Patterns(of) | Kind::Folders(of) => list(of(copy)),
             Kind::Commands(of) => list(&strings(of(copy))),
@@ -238,6 +266,7 @@ impl Setting {
                 format!("a number from {} to {}", legal.start(), legal.end())
             }
             Kind::Count(Field { legal, .. }) => format!("a whole number, {} or more", legal.start()),
+            Kind::Size(_) => format!("a size such as \"{EXAMPLE}\", or empty for no bound"),
             Kind::Switch(_) => "true or false".to_owned(),
             Kind::Choice(choice) => {
                 let words: Vec<String> = (choice.words)().into_iter().map(quoted).collect();
@@ -281,6 +310,10 @@ const fn count(
     of: fn(&mut Settings) -> &mut u64,
 ) -> Setting {
     Setting { section, name, kind: Kind::Count(Field { legal, of }) }
+}
+
+const fn size(section: &'static str, name: &'static str, of: fn(&mut Settings) -> &mut u64) -> Setting {
+    Setting { section, name, kind: Kind::Size(of) }
 }
 
 const fn switch(section: &'static str, name: &'static str, of: fn(&mut Settings) -> &mut bool) -> Setting {
@@ -445,12 +478,15 @@ mod tests {
         gate.issue_pattern: text with `<id>` in it
         gate.people: true or false
         gate.stop_attempts: a whole number, 0 or more
+        gate.land: "branch" or "queue"
         queue.slots: a whole number, 1 or more
         queue.window: a whole number, 1 or more
         queue.timeout: a duration from 1s to 7d
         queue.setup: a list of commands such as ["cargo test"]
         queue.build: a list of folders in the repository such as ["target"]
         queue.directory: a text
+        queue.max_disk: a size such as "20GB", or empty for no bound
+        queue.cold: "audit", "always" or "never"
         transcripts.evidence: true or false
         asks.due: a duration from 1s to 1d
         asks.urgent: a duration from 1s to 1d

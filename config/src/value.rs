@@ -12,6 +12,7 @@ use thiserror::Error;
 use toml::de::{DeInteger, DeValue};
 
 use crate::duration::{DurationError, parse_duration};
+use crate::size::{SizeError, parse_size};
 
 /// Why a value cannot be used. The legal values are in the help of the [`Problem`](crate::Problem).
 #[derive(Debug, Error)]
@@ -27,6 +28,9 @@ pub enum ValueError {
     /// Text that is not a duration.
     #[error(transparent)]
     Duration(#[from] DurationError),
+    /// Text that is not a size.
+    #[error(transparent)]
+    Size(#[from] SizeError),
     /// Text that is not a number of the right sort.
     #[error("`{text}` is not {expected}")]
     NotANumber {
@@ -95,6 +99,7 @@ pub enum ValueError {
 pub(crate) const MONEY: RangeInclusive<f64> = 0.0..=1_000_000.0;
 
 const DURATION: &str = "a duration in quotes";
+const SIZE: &str = "a size in quotes";
 const NUMBER: &str = "a number";
 const WHOLE_NUMBER: &str = "a whole number";
 const SWITCH: &str = "true or false";
@@ -118,6 +123,15 @@ impl Given<'_> {
             Self::Text(text) => Ok(parse_duration(text)?),
             Self::Toml(DeValue::String(text)) => Ok(parse_duration(text)?),
             Self::Toml(other) => Err(ValueError::wrong_type(DURATION, other)),
+        }
+    }
+
+    /// In bytes. Nothing is zero.
+    pub(crate) fn size(&self) -> Result<u64, ValueError> {
+        match self {
+            Self::Text(text) => Ok(parse_size(text)?),
+            Self::Toml(DeValue::String(text)) => Ok(parse_size(text)?),
+            Self::Toml(other) => Err(ValueError::wrong_type(SIZE, other)),
         }
     }
 

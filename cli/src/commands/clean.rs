@@ -3,18 +3,19 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use clap::Args;
+use mala_config::Settings;
 use mala_core::Scope;
 use mala_core::issue::Run;
 use mala_gate::evidence::{EvidenceError, retention};
 use mala_git::{Repo, commit};
-use mala_landing::{orphaned_slots, remove_slots};
+use mala_landing::{SlotUse, Slots, orphaned_slots, remove_slots, shown_size, slots_in_use};
 use mala_logs::chain::ChainError;
 use mala_session::{git_guard, jail, supervisor_socket};
 use mala_store::Extent;
 use mala_store::process::ProcessTable;
 use serde_json::json;
 
-use super::status::{leftover_lines, leftovers_json};
+use super::status::{leftover_lines, leftovers_json, slots_line};
 use crate::context::{Context, open};
 use crate::error::{CliError, Code};
 use crate::ui::plain;
@@ -29,10 +30,13 @@ const KILLED: &str = "a process that was killed";
 /// Frees locks whose process has ended or whose lease is over, removes dead places in queues and what killed commands have left
 /// in mala's folders, and drops events, evidence and saved outputs older than `logs.keep`. Lists everything it does. What a running process of this machine holds is never
 /// touched, nor is evidence from the time since the oldest agent or attempt that is not over.
+///
+/// Slots keep what was built in them, so that the next validation is quick: only `--slots` empties them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   mala clean --dry-run
   mala clean
+  mala clean --slots
   mala clean --force")]
 pub(crate) struct CleanArgs {
     /// Only list what would be put away
@@ -41,6 +45,9 @@ pub(crate) struct CleanArgs {
     /// Also free locks and end runs of other hosts and containers, whose processes cannot be judged from here
     #[arg(long)]
     force: bool,
+    /// Also empty the slots that nobody uses; the next command there builds everything anew
+    #[arg(long)]
+    slots: bool,
 }
 
 pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, CliError> {
@@ -66,6 +73,7 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     if !args.dry_run {
         orphaned.iter().try_for_each(|slots| remove_slots(slots)).map_err(CliError::failed)?;
     }
+    let (emptied, full) = slots(args, &scope, &settings)?;
     let git_locks = if args.dry_run { git_guard::lock_files::left(&scope) } else { bury(&scope)? };
     let (ended, kept) = if args.force { (foreign, Vec::new()) } else { (Vec::new(), foreign) };
     let mut all = leftovers_json(&leftovers);
@@ -78,8 +86,11 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     all.extend(orphaned.iter().map(|path| {
         json!({ "kind": "slots", "path": path.to_string_lossy(), "cause": "a repository that is gone" })
     }));
+    all.extend(emptied.iter().map(|slot| {
+        json!({ "kind": "slot", "path": slot.path.to_string_lossy(), "size": slot.size, "cause": "nobody uses it" })
+    }));
     let body = json!({
-        "done": !args.dry_run, "leftovers": all,
+        "slots": full, "done": !args.dry_run, "leftovers": all,
         "evidence": texts(&evidence), "git_locks": texts(&git_locks),
     });
     context.ui.answer(&body, |out| {
@@ -95,15 +106,42 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
                 .iter()
                 .map(|path| format!("`{}`, slots of a repository that is gone", plain(path.display()))),
         );
+        lines.extend(
+            emptied.iter().map(|slot| {
+                format!("`{}`, a slot with {}", plain(slot.path.display()), shown_size(slot.size))
+            }),
+        );
         lines.extend(ended.iter().map(run_line));
         match lines.as_slice() {
             [] => writeln!(out, "nothing to put away"),
             lines => lines.iter().try_for_each(|line| writeln!(out, "{verb}: {line}")),
         }?;
+        if !full.is_empty() {
+            writeln!(out, "left alone: {} (empty those not in use: mala clean --slots)", slots_line(&full))?;
+        }
         let hint = "if it runs no more: mala clean --force";
         kept.iter().try_for_each(|run| writeln!(out, "left alone: {} ({hint})", run_line(run)))
     })?;
     Ok(Code::SUCCESS)
+}
+
+/// The slots that are emptied, and those that are left as they are.
+fn slots(
+    args: &CleanArgs,
+    scope: &Scope,
+    settings: &Settings,
+) -> Result<(Vec<SlotUse>, Vec<SlotUse>), CliError> {
+    let all = slots_in_use(scope, settings).map_err(CliError::failed)?;
+    if !args.slots || all.is_empty() {
+        return Ok((Vec::new(), all));
+    }
+    if args.dry_run {
+        return Ok(all.into_iter().partition(|slot| !slot.in_use));
+    }
+    let slots = Slots::of(&Repo::new(scope.clone()), settings).map_err(CliError::failed)?;
+    let emptied = slots.empty_idle().map_err(CliError::failed)?;
+    let left = slots_in_use(scope, settings).map_err(CliError::failed)?;
+    Ok((emptied, left))
 }
 
 /// What killed processes have left on the disk: drafts of commits, spare directories and sockets of supervisors.

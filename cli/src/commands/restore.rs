@@ -14,9 +14,6 @@ use crate::context::{Context, open};
 use crate::error::{CliError, Code};
 use crate::ui::plain;
 
-/// Who asks whether a file is held when a person wants it.
-const NOBODY: &str = "nobody-in-particular";
-
 /// Put saved, offered or rejected work of an issue back into the checkout
 ///
 /// All of it or nothing: nothing if one of its files has uncommitted changes, was changed on the branch since, or is held by
@@ -118,7 +115,7 @@ fn refuse_held(
     let mut store = open(repo.scope())?;
     let agent = match context.bound_party(&mut store)? {
         Some(party) => party.agent,
-        None => AgentId::new(NOBODY)?,
+        None => AgentId::nobody(),
     };
     let want = |path: &&RepoPath| Want {
         target: Target::File(repo.key(path)),

@@ -9,6 +9,7 @@ use mala_core::ports::Liveness as _;
 use mala_core::shell::word;
 use mala_core::{Ask, Attempt, AttemptState, Entry, IssueId, Life, Lock, Run, RunId, Scope, Timestamp};
 use mala_engine::health;
+use mala_landing::{SlotUse, shown_size, slots_in_use};
 use mala_store::process::ProcessTable;
 use mala_store::{Agent, AskFilter, EntryFilter, Extent, Health, Leftovers, Standing, Status, Store};
 use serde::Serialize;
@@ -42,7 +43,11 @@ pub(crate) fn cmd_status(args: &StatusArgs, context: &Context) -> Result<Code, C
     let mut store = context.store(&scope)?;
     loop {
         let seen = store.data_version()?;
-        let picture = Picture::take(&scope, &settings, &mut store, args.all)?;
+        let mut picture = Picture::take(&scope, &settings, &mut store, args.all)?;
+        if !args.watch {
+            // Who may not look there sees the rest.
+            picture.slots = slots_in_use(&scope, &settings).unwrap_or_default();
+        }
         if args.watch && !context.ui.json && context.ui.is_live() {
             // Clear the screen and go home.
             context.ui.out().write_all(b"\x1b[2J\x1b[H")?;
@@ -53,6 +58,23 @@ pub(crate) fn cmd_status(args: &StatusArgs, context: &Context) -> Result<Code, C
         }
         wait_for_change(context, &mut store, seen, settings.status.refresh)?;
     }
+}
+
+/// "2 slots with 1.4 GB (v1: 1.2 GB, in use; t1: 0.2 GB) in `/home/me/.cache/...`"
+pub(crate) fn slots_line(slots: &[SlotUse]) -> String {
+    let all: u64 = slots.iter().map(|slot| slot.size).sum();
+    let name = |slot: &SlotUse| slot.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let each: Vec<String> = slots
+        .iter()
+        .map(|slot| {
+            let in_use = if slot.in_use { ", in use" } else { "" };
+            format!("{}: {}{in_use}", name(slot), shown_size(slot.size))
+        })
+        .collect();
+    let place = slots.first().and_then(|slot| slot.path.parent()).unwrap_or(Path::new(""));
+    let noun = if slots.len() == 1 { "slot" } else { "slots" };
+    let (count, all, each) = (slots.len(), shown_size(all), each.join("; "));
+    format!("{count} {noun} with {all} ({each}) in `{}`", plain(place.display()))
 }
 
 /// Returns when the store has changed, or, on a terminal, when the times shown are out of date.
@@ -83,6 +105,8 @@ struct Picture<'a> {
     /// A run that was killed and that nobody has gone on with, and the issues that were under way.
     killed: Option<(RunId, Vec<IssueId>)>,
     queues: Vec<QueueJson>,
+    /// Checkouts of mala's own. While one watches they are not measured.
+    slots: Vec<SlotUse>,
     now: Timestamp,
 }
 
@@ -198,7 +222,8 @@ impl<'a> Picture<'a> {
         };
         let asks = store.asks(&AskFilter::default())?;
         let (root, queues) = (scope.root(), QueueJson::all(store)?);
-        Ok(Self { root, status, asks, leftovers, warnings, run, killed, queues, now })
+        let slots = Vec::new();
+        Ok(Self { root, status, asks, leftovers, warnings, run, killed, queues, slots, now })
     }
 
     /// The profile that a run gave the agent, else the client that its session said it is.
@@ -268,6 +293,7 @@ impl<'a> Picture<'a> {
             "asks": json::asks(&self.asks, self.now),
             "mutexes": mutexes.collect::<Vec<_>>(),
             "queue": self.queues,
+            "slots": self.slots,
             "leftovers": self.leftovers_json(),
             "health": {
                 "lock_tries": health.lock_tries,
@@ -316,6 +342,9 @@ impl<'a> Picture<'a> {
         for mutex in &self.status.mutexes {
             let holder = mutex.holder.as_ref().map_or("nobody", |(agent, _)| agent.as_str());
             writeln!(out, "mutex `{}`: {holder}, {} waiting", plain(&mutex.name), mutex.queue.len())?;
+        }
+        if !self.slots.is_empty() {
+            writeln!(out, "{DIM}{}{DIM:#}", slots_line(&self.slots))?;
         }
         for line in leftover_lines(&self.leftovers) {
             writeln!(out, "{YELLOW}leftover{YELLOW:#}: {line} (mala clean puts it away)")?;

@@ -33,12 +33,15 @@ fn without_any_file_the_defaults_hold() {
     gate.issue_pattern = "bd-<id>"  # default
     gate.people = false  # default
     gate.stop_attempts = 3  # default
+    gate.land = "branch"  # default
     queue.slots = 2  # default
     queue.window = 16  # default
     queue.timeout = "1h"  # default
     queue.setup = []  # default
     queue.build = []  # default
     queue.directory = ""  # default
+    queue.max_disk = ""  # default
+    queue.cold = "audit"  # default
     transcripts.evidence = false  # default
     asks.due = "10m"  # default
     asks.urgent = "5m"  # default
@@ -110,12 +113,15 @@ fn each_layer_overrides_the_ones_below_it() {
     gate.issue_pattern = "bd-<id>"  # default
     gate.people = false  # default
     gate.stop_attempts = 3  # default
+    gate.land = "branch"  # default
     queue.slots = 2  # default
     queue.window = 16  # default
     queue.timeout = "1h"  # default
     queue.setup = []  # default
     queue.build = []  # default
     queue.directory = ""  # default
+    queue.max_disk = ""  # default
+    queue.cold = "audit"  # default
     transcripts.evidence = false  # default
     asks.due = "10m"  # default
     asks.urgent = "5m"  # default
@@ -174,12 +180,15 @@ fn every_setting_can_be_set_from_every_layer() {
         ("gate.issue_pattern", "'#<id>'", "#<id>"),
         ("gate.people", "true", "true"),
         ("gate.stop_attempts", "0", "0"),
+        ("gate.land", "'queue'", "queue"),
         ("queue.slots", "3", "3"),
         ("queue.window", "4", "4"),
         ("queue.timeout", "'10m'", "10m"),
         ("queue.setup", "['make deps']", "make deps"),
         ("queue.build", "['a', 'b']", "a,b"),
         ("queue.directory", "'/var/slots'", "/var/slots"),
+        ("queue.max_disk", "'20GB'", "20GB"),
+        ("queue.cold", "'never'", "never"),
         ("transcripts.evidence", "true", "true"),
         ("asks.due", "'2m'", "2m"),
         ("asks.urgent", "'1m'", "1m"),

@@ -79,6 +79,8 @@ pub struct Entry {
     pub rejections: u32,
     /// How many validations of it were killed together with the process that ran them.
     pub kills: u32,
+    /// How often the branch was moved by other hands while it was validated.
+    pub overtaken: u32,
     /// The commit on the branch that it has become.
     pub landed: Option<Oid>,
     /// Its work is out of the checkout, so that it can take part in a round.

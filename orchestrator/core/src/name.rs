@@ -100,6 +100,13 @@ names! {
     LockName = "lock name";
 }
 
+impl AgentId {
+    /// In whose name nothing is ever held: who asks in it finds every hold to be another's.
+    pub fn nobody() -> Self {
+        Self("nobody-in-particular".to_owned())
+    }
+}
+
 impl IssueId {
     /// An id that is given now. It becomes a word of command lines, so it must not look like an option.
     pub fn given(text: impl Into<String>) -> Result<Self, NameError> {

@@ -142,6 +142,7 @@ impl Dispatcher {
             self.take_up().await;
             self.fill();
             self.leave_stuck();
+            self.audit_at_end();
         }
         self.finish_up().await
     }
@@ -193,7 +194,12 @@ impl Dispatcher {
         if self.stopping == Stopping::Now {
             return true;
         }
-        if !self.jobs.is_empty() || !self.claiming.is_empty() || self.queue.is_busy() {
+        !self.queue.is_busy() && self.has_nothing_left()
+    }
+
+    /// True if no work is left, besides what is done with the landing queue.
+    fn has_nothing_left(&self) -> bool {
+        if !self.jobs.is_empty() || !self.claiming.is_empty() {
             return false;
         }
         if !self.may_begin_more() {

@@ -98,6 +98,17 @@ pub enum Event {
         entry: EntryId,
         why: String,
     },
+    /// The required commands run once more in an emptied slot, on what has landed.
+    AuditBegun {
+        commit: String,
+        landings: u32,
+    },
+    /// `why`: they have failed, and the queue is paused.
+    AuditEnded {
+        commit: String,
+        passed: bool,
+        why: Option<String>,
+    },
     /// The agent has ended its turn with a question. A note on the issue is the answer; without one the agent has to
     /// decide itself.
     NeedsInput {

@@ -1,12 +1,13 @@
 //! The seam to the queue that moves the branch, and the queue behind it.
 
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, PoisonError};
 
 use mala_config::Settings;
 use mala_core::{EntryId, Owner, Scope};
 use mala_git::{Oid, Repo, RepoPath};
-use mala_landing::queue::{Queue, Round};
+use mala_landing::queue::{Machine, Queue, Round};
 use mala_landing::{Requirements, Slots};
 use mala_store::{EntryFilter, Store};
 
@@ -14,8 +15,12 @@ use crate::error::{EngineError, Result};
 
 /// The seam to what moves the branch.
 pub trait LandingQueue: Send + Sync {
-    /// Works one round off; ends early when `hangup` becomes readable.
-    fn round(&self, hangup: BorrowedFd<'_>) -> Result<Round>;
+    /// Works until nothing can move any more, and tells each round; ends early when `hangup` becomes readable.
+    fn work(&self, hangup: BorrowedFd<'_>, tell: &mut dyn FnMut(Round) -> ControlFlow<()>) -> Result<()>;
+
+    /// Validates what has landed once more in an emptied slot, if that can make a difference, and tells what it does; ends early
+    /// when `hangup` becomes readable.
+    fn audit(&self, hangup: BorrowedFd<'_>, tell: &mut dyn FnMut(Round) -> ControlFlow<()>) -> Result<()>;
 
     /// Finishes or undoes what a killed landing has left. Gives the files that somebody has written since.
     fn repair(&self) -> Result<Vec<RepoPath>>;
@@ -62,23 +67,33 @@ impl CheckoutQueue {
     ) -> Result<T> {
         let branch = self.repo.branch()?.ok_or(EngineError::NoBranch)?;
         let Self { repo, requirements, slots, window, owner, .. } = self;
-        let queue = Queue { repo, slots, requirements, branch: &branch, owner, window: *window, hangup };
+        let (branch, window, cores) = (branch.as_str(), *window, &Machine);
+        let queue = Queue { repo, slots, requirements, branch, owner, window, cores, hangup };
         work(&queue, &mut Store::open(repo.scope())?)
     }
 }
 
 impl LandingQueue for CheckoutQueue {
-    fn round(&self, hangup: BorrowedFd<'_>) -> Result<Round> {
+    fn work(&self, hangup: BorrowedFd<'_>, tell: &mut dyn FnMut(Round) -> ControlFlow<()>) -> Result<()> {
         self.with(Some(hangup), |queue, store| {
             let sight = self.sight(store, queue.branch)?;
             let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
             if stuck.as_ref() == Some(&sight) {
-                return Ok(Round::default());
+                return Ok(());
             }
-            let round = queue.round(store)?;
-            *stuck = (round.red_base.is_some() && !round.has_progress()).then_some(sight);
-            Ok(round)
+            let (mut is_red, mut has_progress) = (false, false);
+            let worked = queue.work(store, &mut |round| {
+                is_red |= round.red_base.is_some();
+                has_progress |= round.has_progress();
+                tell(round)
+            });
+            *stuck = (is_red && !has_progress).then_some(sight);
+            Ok(worked?)
         })
+    }
+
+    fn audit(&self, hangup: BorrowedFd<'_>, tell: &mut dyn FnMut(Round) -> ControlFlow<()>) -> Result<()> {
+        self.with(Some(hangup), |queue, store| Ok(queue.audit(store, tell)?))
     }
 
     fn repair(&self) -> Result<Vec<RepoPath>> {

@@ -9,6 +9,8 @@
 //! have, and moves the branch there.
 
 mod cargo_seed;
+mod company;
+mod disk;
 mod empty;
 mod environment;
 mod not_in_test;
@@ -19,6 +21,7 @@ mod slot_test;
 mod slots;
 mod validation;
 
+pub use disk::{SlotUse, shown_size, slots_in_use};
 pub use not_in_test::{NotInTest, OthersFile};
 pub use slot_test::{SlotTest, Work};
 pub use slots::{Lease, Placed, Pool, Slots, SlotsError, orphaned_slots, remove_slots, slots_directory};

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -72,11 +73,11 @@ impl Preparation {
         &self,
         repo: &Repo,
         placed: &Placed,
-        deadline: Instant,
+        (deadline, asker): (Instant, Option<BorrowedFd<'_>>),
         tee: &mut Tee<'_>,
     ) -> Result<(), ValidationError> {
         for command in &self.commands {
-            let line = CommandLine { command, directory: "", deadline, asker: None };
+            let line = CommandLine { command, directory: "", deadline, asker };
             let result = line.run(placed, &outputs_of(repo), tee)?;
             if !result.has_passed() {
                 let (command, ending) = (command.clone(), result.ending());

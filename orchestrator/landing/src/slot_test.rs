@@ -103,7 +103,7 @@ impl SlotTest<'_> {
     ) -> Result<Evidence, ValidationError> {
         let Self { repo, slots, requirements, work, .. } = *self;
         let tree = repo.commit(&work.commit)?.tree;
-        let placed = slots.take(Pool::Test, Some(&work.commit))?.place(&work.commit)?;
+        let placed = slots.take(Pool::Test, Some(&work.commit), None)?.place(&work.commit)?;
         let inside = cwd.strip_prefix(repo.root()).unwrap_or(Path::new(""));
         if !placed.root().join(inside).is_dir() {
             let (directory, top) = (inside.to_owned(), repo.root().to_owned());
@@ -111,7 +111,7 @@ impl SlotTest<'_> {
         }
         let deadline = Instant::now() + requirements.timeout();
         if let Some(preparation) = Preparation::of(&placed, &tree, requirements.setup())? {
-            preparation.run(repo, &placed, deadline, tee)?;
+            preparation.run(repo, &placed, (deadline, None), tee)?;
         }
         let evidence = self.run(&placed, (argv, inside), deadline, tee)?;
         requirements.remember_if_whole(repo, (&tree, &work.commit), (argv, inside), &evidence)?;

@@ -7,27 +7,32 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::Duration;
+use std::sync::Arc;
 
-use mala_config::Settings;
+use mala_config::{Settings, format_size};
 use mala_core::{Oid, Scope};
 use mala_gate::runner::Confinement;
 use mala_git::Repo;
 use mala_git::slot::{Slot, SlotError};
 use nix::fcntl::{Flock, FlockArg};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
 
+use crate::company::Company;
+use crate::disk::{self, SlotUse, shown_size};
 use crate::environment::{self, Homes};
 
 /// Enough for every agent to have one of its own: nobody waits to try something.
 const MAX_TEST_SLOTS: u64 = 64;
 
-/// How often a free slot is looked for.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How often a free slot is looked for, in milliseconds.
+const POLL_INTERVAL: u8 = 50;
+/// The trees that a slot has run since it was emptied, one to a line.
+const TREES: &str = "trees";
 
 #[derive(Debug, Error)]
 pub enum SlotsError {
@@ -42,6 +47,13 @@ pub enum SlotsError {
     Inside(PathBuf),
     #[error(transparent)]
     Slot(#[from] SlotError),
+    #[error(
+        "a single slot takes {}, which is more than `queue.max_disk` = \"{}\" allows: raise it in the settings",
+         shown_size(*.size), format_size(*.bound)
+    )]
+    TooLarge { size: u64, bound: u64 },
+    #[error("nobody waits for the slot any more")]
+    Forsaken,
     #[error("cannot use `{}` for slots; name another directory with `queue.directory` in the settings", .path.display())]
     Io {
         path: PathBuf,
@@ -80,6 +92,9 @@ pub struct Slots {
     directory: PathBuf,
     keep: Vec<String>,
     validations: u64,
+    /// In bytes; zero is no bound.
+    max_disk: u64,
+    company: Arc<Company>,
 }
 
 impl Slots {
@@ -92,11 +107,28 @@ impl Slots {
             return Err(SlotsError::Inside(directory));
         }
         let keep = settings.build_directories();
-        Ok(Self { repo: repo.clone(), directory, keep, validations: settings.queue.slots })
+        let (validations, max_disk) = (settings.queue.slots, settings.queue.max_disk);
+        Ok(Self { repo: repo.clone(), directory, keep, validations, max_disk, company: Arc::default() })
     }
 
-    /// Waits for a slot. One that holds `near` already is the best, for nothing has to be built again.
-    pub fn take(&self, pool: Pool, near: Option<&Oid>) -> Result<Lease, SlotsError> {
+    /// How many validations run at a time at most.
+    pub(crate) fn validations(&self) -> usize {
+        usize::try_from(self.validations).unwrap_or(usize::MAX)
+    }
+
+    /// The validations that this process has under way.
+    pub(crate) fn company(&self) -> &Company {
+        &self.company
+    }
+
+    /// Waits for a slot. One that holds `near` already is the best, for nothing has to be built again. Without one, the slot is going
+    /// to be emptied, and the one that was used least recently is. Waits until `asker` becomes readable at the longest.
+    pub fn take(
+        &self,
+        pool: Pool,
+        near: Option<&Oid>,
+        asker: Option<BorrowedFd<'_>>,
+    ) -> Result<Lease, SlotsError> {
         loop {
             let most = match pool {
                 Pool::Validation => self.validations,
@@ -112,12 +144,78 @@ impl Slots {
             if let Some(next) = unmade.first().filter(|_| free.is_empty()) {
                 free.extend(self.try_take(next)?);
             }
-            let best = near.and_then(|near| free.iter().position(|lease| lease.holds(near))).unwrap_or(0);
-            if best < free.len() {
-                return Ok(free.swap_remove(best));
+            free.sort_by_key(|lease| match near {
+                Some(near) => (!lease.holds(near), None),
+                None => (false, disk::last_used(&lease.dir)),
+            });
+            if !free.is_empty() {
+                let lease = free.swap_remove(0);
+                drop(free);
+                self.make_room(&lease)?;
+                return Ok(lease);
             }
-            thread::sleep(POLL_INTERVAL);
+            wait(asker)?;
         }
+    }
+
+    /// Empties slots that nobody uses, those first that were used least recently, until all of them fit. Then this one.
+    fn make_room(&self, mine: &Lease) -> Result<(), SlotsError> {
+        let mut excess = self.excess()?;
+        if excess == 0 {
+            return Ok(());
+        }
+        let mut idle = disk::all(&self.directory)?;
+        idle.retain(|slot| slot.path != mine.dir);
+        idle.sort_by_key(|slot| slot.used);
+        for slot in idle {
+            if excess == 0 {
+                return Ok(());
+            }
+            if let Some(lease) = self.try_take(&slot.path)? {
+                lease.empty()?;
+                excess = excess.saturating_sub(slot.size);
+            }
+        }
+        if excess > 0 { mine.empty() } else { Ok(()) }
+    }
+
+    /// Empties the slots that nobody uses. Gives what they were.
+    pub fn empty_idle(&self) -> Result<Vec<SlotUse>, SlotsError> {
+        let mut emptied = Vec::new();
+        for slot in disk::all(&self.directory)? {
+            if let Some(lease) = self.try_take(&slot.path)? {
+                lease.empty()?;
+                emptied.push(slot);
+            }
+        }
+        Ok(emptied)
+    }
+
+    /// By how much all slots are too large.
+    fn excess(&self) -> Result<u64, SlotsError> {
+        if self.max_disk == 0 {
+            return Ok(0);
+        }
+        let all: u64 = disk::all(&self.directory)?.iter().map(|slot| slot.size).sum();
+        Ok(all.saturating_sub(self.max_disk))
+    }
+
+    /// Gives a slot back. What it has built may be too much for all slots together.
+    pub(crate) fn give_back(&self, placed: &Placed) -> Result<(), SlotsError> {
+        self.make_room(&placed.lease)
+    }
+
+    /// Slots for validations that ran a tree which never became part of a branch, as far as `has_landed` knows: what such a tree has
+    /// left there may have decided something since.
+    pub(crate) fn tainted(&self, has_landed: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+        let places = (1..=self.validations).map(|number| self.directory.join(Pool::Validation.name(number)));
+        // Its first slots are made first.
+        let made = places.take_while(|dir| dir.is_dir());
+        let is_tainted = |dir: &PathBuf| {
+            let trees = fs::read_to_string(dir.join(TREES)).unwrap_or_default();
+            trees.lines().any(|tree| !has_landed(tree))
+        };
+        made.filter(is_tainted).collect()
     }
 
     fn try_take(&self, dir: &Path) -> Result<Option<Lease>, SlotsError> {
@@ -134,6 +232,14 @@ impl Slots {
             Err((_, error)) => Err(at(&path)(error.into())),
         }
     }
+}
+
+/// Fails if nobody waits any more.
+fn wait(asker: Option<BorrowedFd<'_>>) -> Result<(), SlotsError> {
+    let mut fds: Vec<PollFd<'_>> = asker.iter().map(|asker| PollFd::new(*asker, PollFlags::POLLIN)).collect();
+    // Interrupted, it is looked again, and that is all.
+    let ready = poll(&mut fds, PollTimeout::from(POLL_INTERVAL)).unwrap_or(0);
+    if ready > 0 { Err(SlotsError::Forsaken) } else { Ok(()) }
 }
 
 /// Where the slots of a repository lie.
@@ -191,6 +297,12 @@ impl Lease {
     pub fn place(self, commit: &Oid) -> Result<Placed, SlotsError> {
         let slot = Slot::place(&self.slots.repo, &self.dir, commit, &self.slots.keep)?;
         let homes = Homes::make(&self.dir)?;
+        let bound = self.slots.max_disk;
+        let size = if bound == 0 { 0 } else { disk::size(&self.dir)? };
+        if size > bound {
+            self.empty()?;
+            return Err(SlotsError::TooLarge { size, bound });
+        }
         Ok(Placed { lease: self, slot, homes })
     }
 }
@@ -215,6 +327,17 @@ impl Placed {
 
     pub(crate) fn dir(&self) -> &Path {
         self.lease.dir()
+    }
+
+    /// Remembers what is going to run here, before it does.
+    pub(crate) fn note_tree(&self, tree: &Oid) -> Result<(), SlotsError> {
+        let path = self.dir().join(TREES);
+        let noted = fs::read_to_string(&path).unwrap_or_default();
+        if noted.lines().any(|line| line == tree.as_str()) {
+            return Ok(());
+        }
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(at(&path))?;
+        writeln!(file, "{tree}").map_err(at(&path))
     }
 
     pub(crate) fn homes(&self) -> &Homes {

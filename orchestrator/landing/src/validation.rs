@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use mala_config::{EmptyRun, Settings, Setup};
+use mala_config::{Cold, EmptyRun, Settings, Setup};
 use mala_core::file::read_tail;
 use mala_core::shell::word;
 use mala_core::{CheckName, Oid, Timestamp};
@@ -94,6 +94,7 @@ pub struct Requirements {
     empty: EmptyRun,
     timeout: Duration,
     setup: Setup,
+    cold: Cold,
 }
 
 impl Requirements {
@@ -104,6 +105,7 @@ impl Requirements {
             empty: settings.validate.empty,
             timeout: settings.queue.timeout,
             setup: settings.setup(),
+            cold: settings.queue.cold,
         }
     }
 
@@ -118,6 +120,10 @@ impl Requirements {
 
     pub(crate) fn setup(&self) -> &Setup {
         &self.setup
+    }
+
+    pub(crate) fn cold(&self) -> Cold {
+        self.cold
     }
 
     /// A program that no command can be run without and that is not in `PATH`. What a setup installs may come from there.
@@ -154,6 +160,8 @@ impl Requirements {
                 started_at: evidence.started_at,
                 directory: self.directory.clone(),
                 results: vec![result],
+                cold: false,
+                timing: None,
                 remembered: false,
             },
         )
@@ -179,9 +187,38 @@ pub struct Validation {
     #[serde(default)]
     pub directory: String,
     pub results: Vec<CommandResult>,
+    /// The slot was emptied before.
+    #[serde(default)]
+    pub cold: bool,
+    /// How long the commands took, and beside how many others of the same process, itself included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
     /// It was not run now, but earlier on the same tree.
     #[serde(skip)]
     pub remembered: bool,
+}
+
+/// How long commands took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timing {
+    #[serde(rename = "took_ms", with = "milliseconds")]
+    pub took: Duration,
+    /// How many validations were under way meanwhile, on average.
+    pub at_once: usize,
+}
+
+mod milliseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        u64::try_from(time.as_millis()).unwrap_or(u64::MAX).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Ok(Duration::from_millis(u64::deserialize(deserializer)?))
+    }
 }
 
 fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
@@ -268,7 +305,11 @@ impl Validation {
 
     fn proves(&self, tree: &Oid, requirements: &Requirements) -> bool {
         let ran = self.results.iter().map(|result| &result.command);
-        self.is_of(tree, requirements) && self.has_passed() && ran.eq(&requirements.commands)
+        let is_cold_enough = self.cold || requirements.cold != Cold::Always;
+        self.is_of(tree, requirements)
+            && self.has_passed()
+            && is_cold_enough
+            && ran.eq(&requirements.commands)
     }
 
     fn is_of(&self, tree: &Oid, requirements: &Requirements) -> bool {
@@ -287,6 +328,14 @@ impl Validation {
         let when = if self.remembered { format!(" (on {})", self.started_at) } else { String::new() };
         self.results.iter().map(|result| result.check(&when)).collect()
     }
+}
+
+/// What a slot held before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Warmth {
+    /// What earlier trees have left.
+    Warm,
+    Cold,
 }
 
 /// One validation: where, of what, and for whom.
@@ -344,31 +393,49 @@ impl Validate<'_> {
         if let Some(earlier) = earlier_pass(self.repo, self.requirements, &tree)? {
             return Ok(earlier);
         }
-        let lease = self.slots.take(self.pool, Some(commit))?;
-        self.run(lease, (commit, tree), observer, tee)
+        if self.requirements.cold == Cold::Always && self.pool == Pool::Validation {
+            return self.cold(commit, observer, tee);
+        }
+        let lease = self.slots.take(self.pool, Some(commit), self.asker)?;
+        self.run((lease, Warmth::Warm), (commit, tree), observer, tee)
     }
 
     /// The same in a slot that was emptied before, whatever is remembered: nothing that an earlier tree has left decides.
     pub fn commit_cold(&self, commit: &Oid, tee: &mut Tee<'_>) -> Result<Validation, ValidationError> {
+        self.cold(commit, &mut Observer::None, tee)
+    }
+
+    fn cold(
+        &self,
+        commit: &Oid,
+        observer: &mut Observer<'_>,
+        tee: &mut Tee<'_>,
+    ) -> Result<Validation, ValidationError> {
         let tree = self.repo.commit(commit)?.tree;
-        let lease = self.slots.take(self.pool, None)?;
+        let lease = self.slots.take(self.pool, None, self.asker)?;
         lease.empty()?;
-        self.run(lease, (commit, tree), &mut Observer::None, tee)
+        self.run((lease, Warmth::Cold), (commit, tree), observer, tee)
     }
 
     fn run(
         &self,
-        lease: Lease,
+        (lease, warmth): (Lease, Warmth),
         (commit, tree): (&Oid, Oid),
         observer: &mut Observer<'_>,
         tee: &mut Tee<'_>,
     ) -> Result<Validation, ValidationError> {
         let started_at = Timestamp::now();
         let placed = lease.place(commit)?;
+        placed.note_tree(&tree)?;
+        let stay = self.slots.company().enter();
         let results = self.results(&placed, &tree, observer, tee)?;
+        let timing = Some(stay.leave());
+        self.slots.give_back(&placed)?;
+        drop(placed);
         let directory = self.requirements.directory.clone();
+        let (commit, cold) = (commit.clone(), warmth == Warmth::Cold);
         let validation =
-            Validation { tree, commit: commit.clone(), started_at, directory, results, remembered: false };
+            Validation { tree, commit, started_at, directory, results, cold, timing, remembered: false };
         // Also one that failed: whoever looks at the queue wants to know that the branch is red.
         remember(self.repo, &validation)?;
         Ok(validation)
@@ -385,7 +452,7 @@ impl Validate<'_> {
         let deadline = Instant::now() + *timeout;
         let outputs = outputs_of(self.repo);
         if let Some(preparation) = Preparation::of(placed, tree, setup)? {
-            match preparation.run(self.repo, placed, deadline, tee) {
+            match preparation.run(self.repo, placed, (deadline, self.asker), tee) {
                 // A lock file that cannot be installed is as red as a test.
                 Err(ValidationError::Setup { command, ending, log }) => {
                     let objection = Some(ending);
@@ -470,6 +537,23 @@ fn newest(
 
 fn remember(repo: &Repo, validation: &Validation) -> Result<(), ValidationError> {
     Ok(ChainWriter::open(&log_of(repo))?.append(validation).map(drop)?)
+}
+
+/// How long the last validations took that passed in a slot that held an earlier tree, at most so many.
+pub(crate) fn timings(repo: &Repo, most: usize) -> Result<Vec<Timing>, ValidationError> {
+    let log = log_of(repo);
+    if !log.exists() {
+        return Ok(Vec::new());
+    }
+    let mut timings = Vec::new();
+    for record in ChainReader::open(&log)?.records::<Validation>(Order::NewestFirst) {
+        let record = record?;
+        timings.extend(record.timing.filter(|_| record.has_passed() && !record.cold));
+        if timings.len() == most {
+            break;
+        }
+    }
+    Ok(timings)
 }
 
 /// Whether a tree passes, as far as that was ever found out. One that has passed once does, as for [`earlier_pass`].

@@ -89,6 +89,8 @@ event_kinds! {
     LandingUndone = "landing.undone",
     QueuePaused = "queue.paused",
     QueueResumed = "queue.resumed",
+    /// The branch was validated in an emptied slot.
+    QueueAudited = "queue.audited",
     SessionStarted = "session.started",
     SessionEnded = "session.ended",
     /// The kernel or a hook kept an agent from changing a file.

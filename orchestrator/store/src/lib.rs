@@ -67,6 +67,7 @@ pub use issues::types::{Imported, IssueError, IssueFilter, IssueName, IssueNote,
 pub use journal::types::{
     ClaimOutcome, End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker,
 };
+pub use landing::audits::Unaudited;
 pub use landing::types::{EntryChange, EntryFilter, LandingError, LandingRow, NewEntry, NewLanding};
 pub use locks::{Released, Renewed};
 pub use messages::{BroadcastLimit, Draft, MessageError, Page, PageOf, Sent};

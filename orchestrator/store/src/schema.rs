@@ -23,6 +23,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/7_attempts.sql"),
     include_str!("migrations/8_landing.sql"),
     include_str!("migrations/9_changes.sql"),
+    include_str!("migrations/10_audits.sql"),
 ];
 
 /// The schema this mala writes.

@@ -72,7 +72,10 @@ pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, 
             checks.push(check_evidence(&scope));
             // Settings that cannot be read have their own line.
             let settings = context.load_settings(Some(&scope), Vec::new()).ok();
-            checks.extend(settings.map(|loaded| validation::check(&scope, &loaded.settings)));
+            if let Some(loaded) = settings {
+                checks.push(validation::check(&scope, &loaded.settings));
+                checks.push(validation::slots(&scope, &loaded.settings));
+            }
             checks.push(hooks::git(&scope));
             checks.extend(hooks::clients(&scope));
             checks.extend(tools::clients(&scope));

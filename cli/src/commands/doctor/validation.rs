@@ -1,11 +1,12 @@
 //! Whether work can be proven here.
 
-use mala_config::Settings;
+use mala_config::{Settings, format_size};
 use mala_core::Scope;
 use mala_git::Repo;
-use mala_landing::{Requirements, earlier_pass};
+use mala_landing::{Requirements, earlier_pass, slots_in_use};
 
 use super::{Check, Verdict};
+use crate::commands::status::slots_line;
 use crate::error::CliError;
 
 const NAME: &str = "validation";
@@ -29,6 +30,23 @@ pub(super) fn check(scope: &Scope, settings: &Settings) -> Check {
         Ok(None) => Check::ok(NAME, format!("{commands}; the last commit has not been validated yet")),
         Err(error) => Check::fail(NAME, error),
     }
+}
+
+/// What the slots take on the disk.
+pub(super) fn slots(scope: &Scope, settings: &Settings) -> Check {
+    const NAME: &str = "slots";
+    let slots = match slots_in_use(scope, settings) {
+        Ok(slots) => slots,
+        Err(error) => return Check::fail(NAME, CliError::failed(error)),
+    };
+    let (all, bound) = (slots.iter().map(|slot| slot.size).sum::<u64>(), settings.queue.max_disk);
+    let detail = if slots.is_empty() { "none yet".to_owned() } else { slots_line(&slots) };
+    if bound > 0 && all > bound {
+        let detail = format!("{detail}, more than `queue.max_disk` = \"{}\"", format_size(bound));
+        let fix = Some("empty those that nobody uses: mala clean --slots".to_owned());
+        return Check { name: NAME, status: Verdict::Warn, detail, fix };
+    }
+    Check::ok(NAME, detail)
 }
 
 fn warn(detail: &str, fix: &str) -> Check {

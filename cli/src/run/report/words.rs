@@ -84,6 +84,18 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             let more = format!("see it: mala queue show {entry}; try it once more: mala queue retry {entry}");
             vec![format!("{whose}  {RED}rejected{RED:#}: {}", plain(why)), format!("    {more}")]
         }
+        Event::AuditBegun { commit, landings } => {
+            let since = if *landings == 1 { "1 landing".to_owned() } else { format!("{landings} landings") };
+            let commit = short(commit);
+            vec![format!("{DIM}audit of {commit} in an emptied slot, {since} after the last one{DIM:#}")]
+        }
+        Event::AuditEnded { commit, why: None, .. } => {
+            vec![format!("{GREEN}audit passed{GREEN:#}: {}", short(commit))]
+        }
+        Event::AuditEnded { why: Some(why), .. } => vec![
+            format!("{RED}audit failed{RED:#}: {}", plain(why)),
+            "    nothing lands until somebody has looked: mala queue; go on: mala queue resume".to_owned(),
+        ],
         Event::Done { issue, commits, outcome, .. } => {
             let what = match outcome {
                 Some(outcome) => plain(outcome),

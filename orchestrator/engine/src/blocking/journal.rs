@@ -221,8 +221,7 @@ impl BlockingOps {
     /// Who holds something that `files` would need.
     pub(crate) fn holders(&self, files: &[Want]) -> Result<Vec<Held>> {
         let mut store = self.store()?;
-        let nobody = AgentId::new("nobody-in-particular")?;
-        Ok(store.check(&nobody, files)?.iter().map(held).collect())
+        Ok(store.check(&AgentId::nobody(), files)?.iter().map(held).collect())
     }
 
     pub(crate) fn contention(&self, since: Timestamp) -> Result<Contention> {

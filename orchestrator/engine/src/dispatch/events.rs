@@ -21,7 +21,10 @@ pub(super) enum WorkerEvent {
     PutBack(IssueId, Result<()>),
     Health(Result<Contention>),
     SessionKept(Result<()>),
-    Round(Result<Round>),
+    /// The landing queue has come to something.
+    Round(Box<Round>),
+    /// It is not worked off any more.
+    QueueIdle(Result<()>),
     /// An offer that no job waited for was settled.
     Settled(IssueId, Result<()>),
     Job(IssueId, JobEvent),
@@ -57,7 +60,8 @@ impl Dispatcher {
             WorkerEvent::SessionKept(Err(error)) => {
                 self.warn(&format!("a session could not be written down: {}", causes(&error)));
             }
-            WorkerEvent::Round(round) => self.on_round(round).await,
+            WorkerEvent::Round(round) => self.on_round(*round).await,
+            WorkerEvent::QueueIdle(worked) => self.on_queue_idle(worked),
             WorkerEvent::Settled(id, settled) => self.on_settled(&id, settled),
             WorkerEvent::Job(id, event) => self.on_job_event(&id, event).await,
         }

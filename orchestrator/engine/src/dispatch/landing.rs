@@ -1,15 +1,16 @@
 //! Work in the landing queue: how it gets there, how the queue is worked off, and how it comes back.
 //!
-//! An attempt whose work is offered has no process and counts for no limit. The queue is worked off beside the loop, one round
-//! at a time; a round is started when something may have changed for it.
+//! An attempt whose work is offered has no process and counts for no limit. The queue is worked off beside the loop, which is told
+//! of every round; when nothing can move any more, the work begins again as soon as something may have changed.
 
 use std::io::{self, PipeWriter};
-use std::os::fd::AsFd;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use mala_core::{CheckName, Entry, IssueId};
 use mala_git::RepoPath;
-use mala_landing::queue::{Outcome, Rejection, Round, Settled};
+use mala_landing::queue::{Audited, Outcome, Rejection, Round, Settled};
 use tokio::time::Instant;
 
 use super::events::JobEvent;
@@ -20,6 +21,7 @@ use crate::State;
 use crate::blocking::{EndKind, Fate, PutBack, Queued};
 use crate::error::{EngineError, Result};
 use crate::event::Event;
+use crate::landing_queue::LandingQueue;
 use crate::validator::{FailedCheck, Judgement, OUTPUT_TAIL_BYTES};
 
 /// How often an offer is queued before the attempt is given up.
@@ -31,19 +33,25 @@ const ARRIVAL_POLL: Duration = Duration::from_secs(10);
 /// Rounds that fail themselves, one after the other, before the queue is left to a person.
 const MAX_FAILED_ROUNDS: u32 = 3;
 
+/// Something that is done with the queue beside the loop.
+type QueueTask =
+    fn(&(dyn LandingQueue + 'static), BorrowedFd<'_>, &mut dyn FnMut(Round) -> ControlFlow<()>) -> Result<()>;
+
 /// What the dispatcher knows of the landing queue.
 #[derive(Debug, Default)]
 pub(super) struct QueueWork {
-    /// A round is under way.
+    /// It is being worked off.
     is_under_way: bool,
-    /// Dropping the writer ends the round that is under way.
+    /// Dropping the writer ends that.
     hangup: Option<PipeWriter>,
-    /// Something has happened since the round began.
+    /// Something has happened since that began.
     is_stale: bool,
-    /// When the last round ended that came to nothing.
+    /// When nothing could move any more.
     idle_since: Option<Instant>,
     /// Rounds that failed, one after the other.
     failed: u32,
+    /// Something has landed since the last audit.
+    has_landed: bool,
     /// Offers that no job waits for and that are being settled.
     settling: u32,
 }
@@ -103,7 +111,7 @@ impl Dispatcher {
         }
     }
 
-    /// Starts a round, unless one is under way: then another one follows it.
+    /// Has the queue worked off, unless it is: then it is looked at once more afterwards.
     pub(super) fn work_queue(&mut self) {
         if self.stopping != Stopping::No || self.queue.failed >= MAX_FAILED_ROUNDS {
             return;
@@ -112,11 +120,28 @@ impl Dispatcher {
             self.queue.is_stale = true;
             return;
         }
+        self.begin_queue_task(LandingQueue::work);
+    }
+
+    /// When nothing is left to do, what has landed is audited.
+    pub(super) fn audit_at_end(&mut self) {
+        let is_wanted = self.queue.has_landed && !self.ops.options.queue_only;
+        if is_wanted && self.stopping == Stopping::No && self.has_nothing_left() && !self.queue.is_busy() {
+            self.queue.has_landed = false;
+            self.begin_queue_task(LandingQueue::audit);
+        }
+    }
+
+    fn begin_queue_task(&mut self, work: QueueTask) {
         let Ok((hangup, writer)) = io::pipe() else { return };
         (self.queue.is_under_way, self.queue.hangup) = (true, Some(writer));
         (self.queue.is_stale, self.queue.idle_since) = (false, None);
-        let queue = self.ops.queue.clone();
-        self.background(move || queue.round(hangup.as_fd()), WorkerEvent::Round);
+        let (queue, events) = (self.ops.queue.clone(), self.worker_events.clone());
+        let mut tell = move |round| match events.send(WorkerEvent::Round(Box::new(round))) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        };
+        self.background(move || work(&*queue, hangup.as_fd(), &mut tell), WorkerEvent::QueueIdle);
     }
 
     /// What is held may be free by now, and somebody may have offered something.
@@ -128,16 +153,23 @@ impl Dispatcher {
         }
     }
 
-    pub(super) async fn on_round(&mut self, round: Result<Round>) {
+    /// Nothing in the queue can move any more, or nobody could work it off.
+    pub(super) fn on_queue_idle(&mut self, worked: Result<()>) {
         (self.queue.is_under_way, self.queue.hangup) = (false, None);
-        let round = match round {
-            Ok(round) => round,
-            Err(error) => return self.on_failed_round(&error),
-        };
+        match worked {
+            Err(error) => self.on_failed_round(&error),
+            Ok(()) if self.queue.is_stale => self.work_queue(),
+            Ok(()) => {
+                self.queue.idle_since = Some(Instant::now());
+                self.look_for_dropped();
+            }
+        }
+    }
+
+    pub(super) async fn on_round(&mut self, round: Round) {
         if round.failure.is_none() {
             self.queue.failed = 0;
         }
-        let has_progress = round.has_progress();
         for path in &round.left_alone {
             self.warn(&format!(
                 "`{path}` was written by somebody while a landing was cut off, and was left alone"
@@ -155,16 +187,16 @@ impl Dispatcher {
                 self.tell(&Event::Held { issue: entry.issue, entry: entry.id, why });
             }
         }
+        for audited in round.audits {
+            self.tell(&audit_event(audited));
+        }
         for settled in round.settled {
+            self.queue.has_landed |= matches!(settled.outcome, Outcome::Landed(_));
             self.on_entry_settled(settled).await;
         }
         if let Some(failure) = round.failure {
             self.on_failed_round(&failure.into());
-        } else if has_progress || self.queue.is_stale {
-            self.work_queue();
-        } else {
-            self.queue.idle_since = Some(Instant::now());
-            self.look_for_dropped();
+            self.queue.is_stale = false;
         }
     }
 
@@ -309,6 +341,18 @@ impl Dispatcher {
         self.jobs.remove(id);
         // The summary names what waits.
         self.ready.settle(id, false);
+    }
+}
+
+fn audit_event(audited: Audited) -> Event {
+    match audited {
+        Audited::Begun { commit, landings } => Event::AuditBegun { commit: commit.to_string(), landings },
+        Audited::Passed { commit } => {
+            Event::AuditEnded { commit: commit.to_string(), passed: true, why: None }
+        }
+        Audited::Failed { commit, why } => {
+            Event::AuditEnded { commit: commit.to_string(), passed: false, why: Some(why) }
+        }
     }
 }
 

@@ -34,6 +34,7 @@ use crate::{FileChange, GitError, IndexLockError, Oid, RepoPath};
 
 pub use checkout::checkout_of;
 pub use land::{land, look_ahead};
+pub use proof::already_there;
 pub use repair::repair;
 pub use stack::{Candidate, Stacked, stack};
 

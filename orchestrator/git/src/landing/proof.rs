@@ -39,6 +39,31 @@ pub(super) fn prove_lines(repo: &Repo, merge: &Merge<'_>, tree: &Oid) -> Result<
     Ok(())
 }
 
+/// The files of which `onto` had all or a part already when the candidate was put on top of it as `commit`.
+pub fn already_there(
+    repo: &Repo,
+    (base, head): (&Oid, &Oid),
+    (onto, commit): (&Oid, &Oid),
+) -> Result<Vec<RepoPath>, GitError> {
+    let made = repo.changes_between(onto, commit)?;
+    let mut found = Vec::new();
+    for offered in repo.changes_between(base, head)? {
+        let is_less = match made.iter().find(|made| made.path == offered.path) {
+            None => true,
+            Some(made) if *made == offered => false,
+            Some(_) => {
+                let wanted = Delta::between(repo, base, head, &offered.path)?.net();
+                let done = Delta::between(repo, onto, commit, &offered.path)?.net();
+                done.size() < wanted.size()
+            }
+        };
+        if is_less {
+            found.push(offered.path);
+        }
+    }
+    Ok(found)
+}
+
 fn unproven(path: &RepoPath, what: &'static str) -> LandError {
     LandError::Unproven { path: path.clone(), what }
 }
@@ -116,6 +141,10 @@ impl Delta {
 
     fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty()
+    }
+
+    fn size(&self) -> usize {
+        self.added.values().chain(self.removed.values()).sum()
     }
 
     /// True if this is part of what was offered, and the rest of that had happened already.

@@ -1,75 +1,110 @@
 //! Who is to blame for a red stack: nobody, unless the tree before was green, the tree with the entry is red, and is red once
-//! more in a slot that was emptied.
-
-use std::io;
+//! more in a slot that was emptied. That last validation holds up only its own entry.
 
 use mala_core::{CheckName, EntryState, Oid};
-use mala_gate::runner::Tee;
 use mala_git::landing::Stacked;
 use mala_store::Store;
 
-use super::search::Search;
+use super::crew::Task;
+use super::work::Worker;
 use super::{Layer, Outcome, Queue, QueueError, Rejection, Round, Settled};
 use crate::validation::Validation;
 
-/// What was found out about the first red entry.
-pub(super) enum Confirmed {
-    /// So many entries, from the bottom, are green.
-    Green(usize),
-    /// The branch itself is red, in words: nobody is to blame.
-    RedBase(String),
+/// An entry that is red on a green branch, once.
+#[derive(Debug)]
+pub(super) struct Suspect {
+    pub(super) layer: Layer,
+    tree: Oid,
+    /// What was below it in the stack, and has landed.
+    below: Vec<mala_core::IssueId>,
 }
 
-impl Queue<'_> {
-    /// Settles the first red entry above the green ones, if there is one.
-    pub(super) fn confirm(
-        &self,
-        store: &mut Store,
-        tip: &Oid,
-        (layers, found, last_red): (&[Layer], Search, Option<(usize, Validation)>),
+impl Worker<'_, '_, '_> {
+    /// Has the first red entry validated once more. The others go on without it.
+    pub(super) fn suspect(&mut self, layer: Layer, tree: Oid) -> Result<(), QueueError> {
+        self.crew.start(Task::Again(tree.clone()), &layer.commit)?;
+        let below = std::mem::take(&mut self.below);
+        self.suspects.push(Suspect { layer, tree, below });
+        Ok(())
+    }
+
+    /// Settles a suspect: what is red again is rejected; what is green now was flaky, and waits for the next round.
+    pub(super) fn convict(
+        &mut self,
+        tree: &Oid,
+        again: Validation,
         round: &mut Round,
-    ) -> Result<Confirmed, QueueError> {
-        let Some(suspect) = layers.get(found.green).filter(|_| found.is_next_red) else {
-            return Ok(Confirmed::Green(found.green));
+    ) -> Result<(), QueueError> {
+        let first = self.red.remove(tree);
+        let Some(place) = self.suspects.iter().position(|suspect| suspect.tree == *tree) else {
+            return Ok(());
         };
-        if found.green == 0
-            && let Some(why) = self.red_base(tip)?
-        {
-            return Ok(Confirmed::RedBase(why));
-        }
-        let (mut out, mut err) = (io::sink(), io::sink());
-        let mut tee = Tee { out: &mut out, err: &mut err };
-        let again = self.validation().commit_cold(&suspect.commit, &mut tee)?;
+        let Suspect { layer, below, .. } = self.suspects.swap_remove(place);
         if again.has_passed() {
-            let first = last_red.filter(|(count, _)| *count == found.green + 1);
-            let command = first.and_then(|(_, red)| Some(red.failure()?.command.clone()));
+            let command = first.and_then(|first| Some(first.failure()?.command.clone()));
             round.flaky.extend(command);
-            return Ok(Confirmed::Green(found.green + 1));
+            round.was_overtaken = true;
+            return Ok(());
+        }
+        let is_open = self.store.entry(layer.entry.id)?.is_some_and(|entry| !entry.state.is_over());
+        if !is_open {
+            return Ok(());
         }
         let failure =
             again.failure().map(|failure| format!("`{}` failed ({})", failure.command, failure.ending()));
         let why = failure.unwrap_or_else(|| "its validation failed".to_owned());
-        let entry = self.advance(store, &suspect.entry, EntryState::Red, Some(&why))?;
-        self.record(store, &entry, &suspect.commit, &[CheckName::Command])?;
-        let below = layers[..found.green].iter().filter_map(|layer| layer.entry.issue.clone()).collect();
+        let entry = self.queue.advance(self.store, &layer.entry, EntryState::Red, Some(&why))?;
+        self.queue.record(self.store, &entry, &layer.commit, &[CheckName::Command])?;
         let rejection = Rejection { validation: again, below };
         round.settled.push(Settled { entry, outcome: Outcome::Red(Box::new(rejection)) });
-        Ok(Confirmed::Green(found.green))
+        Ok(())
+    }
+
+    /// The branch itself is red: nobody is to blame, and what makes it green lands.
+    pub(super) fn mend(
+        &mut self,
+        tip: &Oid,
+        tree: &Oid,
+        layers: &[Layer],
+        round: &mut Round,
+    ) -> Result<(), QueueError> {
+        self.crew.cancel_trees(|_| true);
+        let Some(why) = self.red.remove(tree).as_ref().and_then(|red| words(tip, red)) else { return Ok(()) };
+        // The first one is red on the branch, which is how it is known that the branch is.
+        let mended = self.what_mends(tip, &layers[1..], round)?;
+        self.queue.wait_for_green(self.store, (layers, mended.as_ref()), &why, round)?;
+        if let Some(mended) = mended {
+            self.queue.land(self.store, tip, &[mended], round)?;
+        }
+        Ok(())
     }
 
     /// The first entry that makes a red branch green by itself.
-    pub(super) fn what_mends(&self, tip: &Oid, layers: &[Layer]) -> Result<Option<Layer>, QueueError> {
+    fn what_mends(
+        &mut self,
+        tip: &Oid,
+        layers: &[Layer],
+        round: &mut Round,
+    ) -> Result<Option<Layer>, QueueError> {
         for layer in layers {
-            let Stacked::Commit(commit) = self.put_on(tip, &layer.entry)? else { continue };
-            if self.validate(&commit)?.is_none_or(|validation| validation.has_passed()) {
+            let Stacked::Commit(commit) = self.queue.put_on(tip, &layer.entry)? else { continue };
+            if self.ask(&commit, round)?.has_passed() {
                 return Ok(Some(Layer { commit, ..layer.clone() }));
             }
         }
         Ok(None)
     }
+}
 
+fn words(tip: &Oid, red: &Validation) -> Option<String> {
+    let failure = red.failure()?;
+    let (command, ending) = (&failure.command, failure.ending());
+    Some(format!("the branch itself is red: `{command}` failed on {} ({ending})", tip.short()))
+}
+
+impl Queue<'_> {
     /// Lets all but the one that mends the branch wait, with the reason.
-    pub(super) fn wait_for_green(
+    fn wait_for_green(
         &self,
         store: &mut Store,
         (layers, mends): (&[Layer], Option<&Layer>),
@@ -84,14 +119,5 @@ impl Queue<'_> {
         }
         round.red_base = Some(why.to_owned());
         Ok(())
-    }
-
-    /// Why the branch itself is red, if it is.
-    fn red_base(&self, tip: &Oid) -> Result<Option<String>, QueueError> {
-        let Some(validation) = self.validate(tip)? else { return Ok(None) };
-        Ok(validation.failure().map(|failure| {
-            let (command, ending) = (&failure.command, failure.ending());
-            format!("the branch itself is red: `{command}` failed on {} ({ending})", tip.short())
-        }))
     }
 }

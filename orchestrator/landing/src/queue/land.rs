@@ -12,34 +12,36 @@ use mala_store::{NewLanding, Store};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-use super::{Layer, Outcome, Queue, QueueError, Round, Settled};
+use super::{Layer, Outcome, Queue, QueueError, Round, Settled, list};
 
 /// The trailer of a commit below the tip of a landing: the tree that was proven.
 const TRAILER: &str = "Mala-Landing";
 
 impl Queue<'_> {
-    /// Moves the branch to the last of `layers`, all of which are green together.
+    /// Moves the branch to the last of `layers`, all of which are green together. True if it has moved.
     pub(super) fn land(
         &self,
         store: &mut Store,
         tip: &Oid,
         layers: &[Layer],
         round: &mut Round,
-    ) -> Result<(), QueueError> {
-        if layers.is_empty() {
-            return Ok(());
-        }
+    ) -> Result<bool, QueueError> {
         let entries = self.as_landed(tip, layers)?;
         let to = entries.last().map_or(tip, |(_, commit)| commit).clone();
-        for (entry, _) in &entries {
-            self.advance(store, entry, EntryState::Green, None)?;
+        let mut onto = tip;
+        for (entry, commit) in &entries {
+            let there = landing::already_there(self.repo, (&entry.base, &entry.head), (onto, commit))?;
+            let note =
+                (!there.is_empty()).then(|| format!("the branch had part of it already: {}", list(&there)));
+            self.advance(store, entry, EntryState::Green, note.as_deref())?;
+            onto = commit;
         }
         crash_point("queue:green");
         let directory = self.begin(store, tip, &to, &entries)?;
         crash_point("queue:begun");
         let reason = reason(&entries);
         let step = self.step(tip, &to, &reason, &directory);
-        match landing::land(self.repo, &step) {
+        let is_done = match landing::land(self.repo, &step) {
             Ok(Landed::Done { left }) => {
                 crash_point("queue:landed");
                 round.left_alone.extend(left);
@@ -48,23 +50,26 @@ impl Queue<'_> {
                     self.record(store, &entry, &commit, &[])?;
                     round.settled.push(Settled { entry, outcome: Outcome::Landed(commit) });
                 }
+                true
             }
             Ok(Landed::Moved(_)) => {
-                store.undo_landing(self.branch)?;
+                store.overtake_landing(self.branch)?;
                 round.was_overtaken = true;
+                false
             }
             Ok(Landed::Held(obstacles)) => {
                 store.undo_landing(self.branch)?;
                 self.hold(store, &entries, &obstacles, round)?;
+                false
             }
             Err(error) => {
                 // The branch may have moved all the same.
                 self.finish_killed(store, round)?;
                 return Err(error.into());
             }
-        }
+        };
         let _ = fs::remove_dir_all(&directory);
-        Ok(())
+        Ok(is_done)
     }
 
     /// The commits as they land: those below the tip say which tree was proven. Trees stay the same, so the proof does.
@@ -145,7 +150,7 @@ impl Queue<'_> {
         Ok(())
     }
 
-    fn step<'s>(
+    pub(super) fn step<'s>(
         &'s self,
         from: &'s Oid,
         to: &'s Oid,
@@ -259,7 +264,7 @@ impl Queue<'_> {
     }
 
     /// Where landings of this branch prepare what they write. No agent can write there.
-    fn directory(&self) -> PathBuf {
+    pub(super) fn directory(&self) -> PathBuf {
         let name = Key::from_stored(self.branch.as_bytes().to_vec()).short_id();
         self.repo.scope().state_dir().join("landing").join(name)
     }

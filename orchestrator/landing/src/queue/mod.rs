@@ -1,35 +1,41 @@
 //! The landing queue of one branch.
 //!
 //! A round takes the entries that are first in line, puts one commit for each on the tip of the branch, validates the whole of
-//! it, and moves the branch to the longest part that is green. What is red above that is found by halves, and nobody is
-//! blamed unless the tree before was green and the tree with it is red, twice. Exactly one process works a branch at a time;
-//! that is for the caller to see to.
+//! it and, where there is room, parts of it, and moves the branch to the longest part that is green. What is red above that is
+//! found by halves, and nobody is blamed unless the tree before was green and the tree with it is red, twice. Exactly one
+//! process works a branch at a time: the one that holds the branch's file lock.
 
+mod audit;
 mod blame;
+mod crew;
 mod land;
+mod room;
 mod search;
+mod stack;
+mod work;
 
-use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
+use std::{io, thread};
 
-use mala_core::{AgentId, CheckName, Entry, EntryState, IssueId, Mode, Oid, Owner, Target, Want};
-use mala_gate::runner::{RunError, Tee};
-use mala_git::landing::{self, LandError, Stacked};
+use mala_core::{CheckName, Entry, EntryId, EntryState, IssueId, Oid, Owner};
+use mala_gate::runner::RunError;
+use mala_git::landing::LandError;
 use mala_git::{GitError, Repo, RepoPath};
 use mala_store::{EntryChange, EntryFilter, EventKind, Party, Store, StoreError};
 use serde_json::json;
 use thiserror::Error;
 
-use crate::slots::{Pool, Slots};
-use crate::validation::{Requirements, Validate, Validation, ValidationError};
+use crate::slots::{Slots, SlotsError};
+use crate::validation::{Requirements, Validation, ValidationError};
 
-use blame::Confirmed;
-use search::{HISTORY, longest_green, window};
+pub use audit::Audited;
+use crew::Crew;
+pub use room::{CoreTimes, Cores, Machine};
+use work::Worker;
 
 /// An entry whose validations have killed mala so often is given up.
 const MAX_KILLS: u32 = 2;
-/// Who asks whether a file is held when an entry is nobody's.
-const NOBODY: &str = "nobody-in-particular";
 
 /// A round, or a part of one, came to nothing: the entries wait for the next one.
 #[derive(Debug, Error)]
@@ -50,6 +56,12 @@ pub enum QueueError {
     UnderWay { branch: String, owner: Box<Owner> },
     #[error("what was validated could not be put on `{0}` once more")]
     Restacked(String),
+    #[error("nobody waits for the landing queue any more")]
+    Stopped,
+    #[error("a validation could not be started or followed")]
+    Thread(#[source] io::Error),
+    #[error("a validation failed inside mala: {0}")]
+    Panic(String),
     #[error("cannot use `{}`", .path.display())]
     Io {
         path: std::path::PathBuf,
@@ -66,7 +78,11 @@ impl QueueError {
 
     /// True if nobody wanted the answer any more.
     pub fn is_stopped(&self) -> bool {
-        matches!(self, Self::Validation(ValidationError::Run(RunError::Forsaken(_))))
+        use ValidationError::{Run, Slots};
+        matches!(
+            self,
+            Self::Stopped | Self::Validation(Run(RunError::Forsaken(_)) | Slots(SlotsError::Forsaken))
+        )
     }
 }
 
@@ -83,7 +99,9 @@ pub struct Queue<'a> {
     pub owner: &'a Owner,
     /// Entries that a round takes at most.
     pub window: usize,
-    /// Becomes readable when the round is to end at once.
+    /// What tells whether a further validation would find an idle core.
+    pub cores: &'a dyn Cores,
+    /// Becomes readable when the work is to end at once.
     pub hangup: Option<BorrowedFd<'a>>,
 }
 
@@ -100,6 +118,8 @@ pub struct Round {
     pub red_base: Option<String>,
     /// Files that an earlier landing, which was cut off, has left alone.
     pub left_alone: Vec<RepoPath>,
+    /// Of the landings before.
+    pub audits: Vec<Audited>,
     /// The branch is no longer where the round began, by somebody else's doing.
     pub was_overtaken: bool,
     /// Why it was cut short: git, the store or a slot has failed, and nobody is to blame. What is settled stays settled.
@@ -110,6 +130,13 @@ impl Round {
     /// True if another round may come to something else at once.
     pub fn has_progress(&self) -> bool {
         !self.settled.is_empty() || self.was_overtaken
+    }
+
+    /// True if there is nothing to say about it.
+    fn is_empty(&self) -> bool {
+        let Self { settled, waiting, flaky, red_base, left_alone, audits, was_overtaken, failure } = self;
+        let is_silent = settled.is_empty() && waiting.is_empty() && flaky.is_empty() && left_alone.is_empty();
+        is_silent && audits.is_empty() && red_base.is_none() && !was_overtaken && failure.is_none()
     }
 }
 
@@ -146,116 +173,51 @@ struct Layer {
 }
 
 impl Queue<'_> {
-    /// Works one round off.
+    /// Works until nothing in the queue can move any more. Each round is told as soon as it has come to something; with
+    /// [`ControlFlow::Break`] it is the last one, and what is under way is cancelled.
     ///
     /// # Errors
     ///
-    /// When git, the store or a slot fails. The entries wait for the next round then.
-    pub fn round(&self, store: &mut Store) -> Result<Round, QueueError> {
-        let mut round = Round::default();
+    /// When another process does the work, or the store fails. What fails in a round is told with the round.
+    pub fn work(
+        &self,
+        store: &mut Store,
+        tell: &mut dyn FnMut(Round) -> ControlFlow<()>,
+    ) -> Result<(), QueueError> {
         let _lock = self.lock()?;
+        let mut round = Round::default();
         self.finish_killed(store, &mut round)?;
-        if store.queue_pause(self.branch)?.is_some() {
-            return Ok(round);
+        if store.queue_pause(self.branch)?.is_none() {
+            self.settle_killed(store, &mut round)?;
         }
-        round.failure = self.work_off(store, &mut round).err();
-        Ok(round)
-    }
-
-    fn work_off(&self, store: &mut Store, round: &mut Round) -> Result<(), QueueError> {
-        self.settle_killed(store, round)?;
-        let Some(tip) = self.repo.resolve(self.branch)? else {
-            return Err(QueueError::NoBranch(self.branch.to_owned()));
-        };
-        // What a person is in the way of, and what has killed mala once, is tried when nothing else is to do and alone, so that
-        // it holds nobody up.
-        let (alone, together): (Vec<Entry>, Vec<Entry>) = self
-            .open(store)?
-            .into_iter()
-            .filter(|entry| entry.is_ready)
-            .partition(|entry| entry.state == EntryState::Held || entry.kills > 0);
-        let most = self.size(store)?;
-        let layers = self.stack(store, &tip, (together, most), round)?;
-        self.work(store, &tip, &layers, round)?;
-        for entry in alone {
-            if !layers.is_empty() || round.has_progress() {
-                return Ok(());
-            }
-            let layers = self.stack(store, &tip, (vec![entry], 1), round)?;
-            self.work(store, &tip, &layers, round)?;
-        }
-        Ok(())
-    }
-
-    /// Validates and lands. If something fails, the entries wait for the next round.
-    fn work(
-        &self,
-        store: &mut Store,
-        tip: &Oid,
-        layers: &[Layer],
-        round: &mut Round,
-    ) -> Result<(), QueueError> {
-        if layers.is_empty() {
+        if !round.is_empty() && tell(round).is_break() {
             return Ok(());
         }
-        let done = self.validate_and_land(store, tip, layers, round);
-        if done.is_err() {
-            self.put_back(store, layers)?;
-        }
-        done
+        let worked = thread::scope(|scope| {
+            let crew = Crew::new(scope, *self)?;
+            Worker::new(*self, store, crew).run(tell)
+        });
+        // Nothing is under way any more.
+        let put_back = self.put_back(store);
+        worked.and(put_back)
     }
 
-    fn validate_and_land(
+    /// Validates what has landed once more in an emptied slot, if that can make a difference, and tells what it does. Something
+    /// red there pauses the queue.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Queue::work`].
+    pub fn audit(
         &self,
         store: &mut Store,
-        tip: &Oid,
-        layers: &[Layer],
-        round: &mut Round,
+        tell: &mut dyn FnMut(Round) -> ControlFlow<()>,
     ) -> Result<(), QueueError> {
-        // What cannot land now is not worth a validation.
-        if self.hold_ahead(store, tip, layers, round)? {
-            return Ok(());
-        }
-        for layer in layers {
-            self.advance(store, &layer.entry, EntryState::Validating, None)?;
-        }
-        let mut last_red = None;
-        let found = longest_green(layers.len(), |count| {
-            let validation = self.validate(&layers[count - 1].commit)?;
-            let is_green = validation.as_ref().is_none_or(Validation::has_passed);
-            if !is_green {
-                last_red = validation.map(|validation| (count, validation));
-            }
-            Ok::<_, QueueError>(is_green)
-        })?;
-        let green = match self.confirm(store, tip, (layers, found, last_red), round)? {
-            Confirmed::Green(count) => {
-                let (green, rest) = layers.split_at(count);
-                self.put_back(store, rest)?;
-                green.to_vec()
-            }
-            Confirmed::RedBase(why) => {
-                let mended = self.what_mends(tip, &layers[1..])?;
-                self.wait_for_green(store, (layers, mended.as_ref()), &why, round)?;
-                mended.into_iter().collect()
-            }
-        };
-        self.land(store, tip, &green, round)
-    }
-
-    /// The required commands on a commit; nothing if none are required, so that nothing is proven.
-    fn validate(&self, commit: &Oid) -> Result<Option<Validation>, QueueError> {
-        if self.requirements.is_empty() {
-            return Ok(None);
-        }
-        // What the commands print is in their logs.
-        let (mut out, mut err) = (io::sink(), io::sink());
-        Ok(Some(self.validation().commit(commit, &mut Tee { out: &mut out, err: &mut err })?))
-    }
-
-    fn validation(&self) -> Validate<'_> {
-        let Self { repo, slots, requirements, hangup: asker, .. } = *self;
-        Validate { repo, slots, pool: Pool::Validation, requirements, asker }
+        let _lock = self.lock()?;
+        thread::scope(|scope| {
+            let crew = Crew::new(scope, *self)?;
+            Worker::new(*self, store, crew).audit(tell)
+        })
     }
 
     /// Entries whose process was killed wait again, or are given up if they have killed it twice.
@@ -282,126 +244,6 @@ impl Queue<'_> {
         let filter =
             EntryFilter { branch: Some(self.branch.to_owned()), open: true, ..EntryFilter::default() };
         Ok(store.entries(&filter)?)
-    }
-
-    /// The first `most` of these entries that can take part, one commit each on top of the tip.
-    fn stack(
-        &self,
-        store: &mut Store,
-        tip: &Oid,
-        (entries, most): (Vec<Entry>, usize),
-        round: &mut Round,
-    ) -> Result<Vec<Layer>, QueueError> {
-        let mut layers: Vec<Layer> = Vec::new();
-        let mut top = tip.clone();
-        for entry in entries {
-            if layers.len() >= most {
-                break;
-            }
-            let held = match self.held_paths(store, &entry) {
-                // No later round would find it either.
-                Err(QueueError::Git(_)) if self.repo.resolve(entry.head.as_str())?.is_none() => {
-                    let why = format!(
-                        "its commit {} is not in the repository any more, nor is {}: offer it again",
-                        entry.head.short(),
-                        entry.pin
-                    );
-                    let entry = self.advance(store, &entry, EntryState::Failed, Some(&why))?;
-                    round.settled.push(Settled { entry, outcome: Outcome::Failed(why) });
-                    continue;
-                }
-                held => held?,
-            };
-            if let Some(why) = held {
-                round.waiting.push((entry, why));
-                continue;
-            }
-            let entry = match entry.state {
-                EntryState::Held => self.advance(store, &entry, EntryState::Waiting, None)?,
-                _ => entry,
-            };
-            let stacked = match self.put_on(&top, &entry) {
-                // An object of it was written over: that is nothing a later round could mend.
-                Err(QueueError::Land(LandError::Git(error @ GitError::Forged { .. }))) => {
-                    let why = error.to_string();
-                    let entry = self.advance(store, &entry, EntryState::Failed, Some(&why))?;
-                    round.settled.push(Settled { entry, outcome: Outcome::Failed(why) });
-                    continue;
-                }
-                stacked => stacked?,
-            };
-            match stacked {
-                Stacked::Commit(commit) => {
-                    top = commit.clone();
-                    layers.push(Layer { entry, commit });
-                }
-                // By the others of this round, perhaps, which may be red; then it is the next one's.
-                Stacked::Nothing if top != *tip && !matches!(self.put_on(tip, &entry)?, Stacked::Nothing) => {
-                }
-                Stacked::Nothing => self.already_there(store, &entry, tip, round)?,
-                // The same holds for a conflict.
-                Stacked::Conflict(_)
-                    if top != *tip && !matches!(self.put_on(tip, &entry)?, Stacked::Conflict(_)) => {}
-                Stacked::Conflict(files) => {
-                    let why = format!("the branch has changed {} since", list(&files));
-                    let entry = self.advance(store, &entry, EntryState::Conflict, Some(&why))?;
-                    self.record(store, &entry, &entry.head, &[CheckName::Outcome])?;
-                    round.settled.push(Settled { entry, outcome: Outcome::Conflict(files) });
-                }
-            }
-        }
-        Ok(layers)
-    }
-
-    fn put_on(&self, onto: &Oid, entry: &Entry) -> Result<Stacked, QueueError> {
-        let candidate =
-            landing::Candidate { base: entry.base.clone(), head: entry.head.clone(), message: None };
-        Ok(landing::stack(self.repo, onto, &candidate)?)
-    }
-
-    /// The branch has all of it: that is as good as landed.
-    fn already_there(
-        &self,
-        store: &mut Store,
-        entry: &Entry,
-        tip: &Oid,
-        round: &mut Round,
-    ) -> Result<(), QueueError> {
-        let why = "the branch had all of it already";
-        let green = self.advance(store, entry, EntryState::Green, Some(why))?;
-        self.record_landing(store, tip, tip, &[(green.clone(), tip.clone())])?;
-        round.settled.push(Settled { entry: green, outcome: Outcome::Landed(tip.clone()) });
-        Ok(())
-    }
-
-    /// How many entries a round takes.
-    fn size(&self, store: &mut Store) -> Result<usize, QueueError> {
-        let filter = EntryFilter { branch: Some(self.branch.to_owned()), ..EntryFilter::default() };
-        let mut settled = store.entries(&filter)?;
-        settled.retain(|entry| matches!(entry.state, EntryState::Landed | EntryState::Red));
-        settled.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.since));
-        settled.truncate(HISTORY);
-        let red = settled.iter().filter(|entry| entry.state == EntryState::Red).count();
-        Ok(window(settled.len(), red, self.window))
-    }
-
-    /// Who holds a file that the entry changes, in words.
-    fn held_paths(&self, store: &mut Store, entry: &Entry) -> Result<Option<String>, QueueError> {
-        let nobody = || AgentId::new(NOBODY).expect("it is a name");
-        let agent = entry.agent.clone().unwrap_or_else(nobody);
-        let changes = self.repo.changes_between(&entry.base, &entry.head)?;
-        let want = |path: &RepoPath| Want {
-            target: Target::File(self.repo.key(path)),
-            aliases: Vec::new(),
-            mode: Mode::Exclusive,
-        };
-        let wants: Vec<Want> = changes.iter().map(|change| want(&change.path)).collect();
-        let conflicts = store.check(&agent, &wants)?;
-        let names: Vec<String> = conflicts
-            .iter()
-            .map(|conflict| format!("`{}` of `{}`", conflict.contended(), conflict.holder.agent))
-            .collect();
-        Ok((!names.is_empty()).then(|| format!("it waits for {}", names.join(", "))))
     }
 
     /// Records the verdict on an agent's work.
@@ -437,12 +279,25 @@ impl Queue<'_> {
         Ok(store.advance_entry(entry.id, from, to, &change)?)
     }
 
-    /// Lets entries wait for the next round.
-    fn put_back(&self, store: &mut Store, layers: &[Layer]) -> Result<(), QueueError> {
-        for layer in layers {
-            let state = store.entry(layer.entry.id)?.map(|entry| entry.state);
-            if matches!(state, Some(EntryState::Validating | EntryState::Green)) {
-                self.advance(store, &layer.entry, EntryState::Waiting, None)?;
+    /// One step of an entry, if it is still where it is believed to be: a person may have dropped it.
+    fn advance_if(
+        &self,
+        store: &mut Store,
+        id: EntryId,
+        from: EntryState,
+        to: EntryState,
+    ) -> Result<(), QueueError> {
+        if store.entry(id)?.is_some_and(|entry| entry.state == from) {
+            store.advance_entry(id, from, to, &EntryChange::default())?;
+        }
+        Ok(())
+    }
+
+    /// Lets all entries wait that are not over.
+    fn put_back(&self, store: &mut Store) -> Result<(), QueueError> {
+        for entry in self.open(store)? {
+            if matches!(entry.state, EntryState::Validating | EntryState::Green) {
+                self.advance_if(store, entry.id, entry.state, EntryState::Waiting)?;
             }
         }
         Ok(())

@@ -47,7 +47,7 @@ fn a_test_that_changes_its_own_checkout_changes_nothing_for_the_next_one() {
 
 /// Where the slots of the world lie.
 fn slots_of(w: &World) -> PathBuf {
-    let slot = w.slots().take(Pool::Validation, None).unwrap().place(&tip(w)).unwrap();
+    let slot = w.slots().take(Pool::Validation, None, None).unwrap().place(&tip(w)).unwrap();
     slot.root().parent().unwrap().parent().unwrap().to_owned()
 }
 
@@ -194,7 +194,7 @@ fn line_ends_and_names_of_any_bytes_are_in_a_slot_as_git_checks_them_out() {
     assert!(validation.has_passed(), "{validation:?}");
     w.write(".gitattributes", check);
     let two = w.commit();
-    let placed = w.slots().take(Pool::Validation, None).unwrap().place(&two).unwrap();
+    let placed = w.slots().take(Pool::Validation, None, None).unwrap().place(&two).unwrap();
     assert_eq!(fs::read(placed.root().join(odd)).unwrap(), b"bytes\r\n");
     assert_eq!(fs::read(placed.root().join("raw.bin")).unwrap(), b"\n");
     assert_eq!(fs::read(placed.root().join("stored.txt")).unwrap(), b"with\r\nboth\n");

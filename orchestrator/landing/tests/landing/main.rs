@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod audits;
 mod faults;
 mod queue;
+mod several;
 mod slot_tests;
 mod slots;
 mod validations;

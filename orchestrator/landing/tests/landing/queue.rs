@@ -1,17 +1,18 @@
 //! Rounds of the landing queue: real git, real slots, a real store.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use mala_core::{Entry, EntryId, EntryState, Scope};
 use mala_git::Oid;
 use mala_landing::Requirements;
-use mala_landing::queue::{Outcome, Queue, QueueError, Round};
+use mala_landing::queue::{CoreTimes, Cores, Outcome, Queue, QueueError, Round};
 use mala_store::{EntryFilter, NewEntry, Party, Store, process};
 
 use crate::world::World;
 
-const BRANCH: &str = "refs/heads/main";
+pub(crate) const BRANCH: &str = "refs/heads/main";
 
 /// A world whose required command refuses files that say `broken`.
 pub(crate) fn world() -> World {
@@ -86,12 +87,13 @@ fn new_entry(base: &Oid, head: &Oid) -> NewEntry {
     }
 }
 
-fn offer(w: &World, path: &str, text: &str) -> EntryId {
+pub(crate) fn offer(w: &World, path: &str, text: &str) -> EntryId {
     let base = tip(w);
     let head = candidate(w, &base, path, text);
     enqueue(w, &base, &head)
 }
 
+/// The first round that comes to something.
 pub(crate) fn round(w: &World) -> Round {
     let round = try_round(w).unwrap();
     assert!(round.failure.is_none(), "{round:?}");
@@ -99,6 +101,44 @@ pub(crate) fn round(w: &World) -> Round {
 }
 
 pub(crate) fn try_round(w: &World) -> Result<Round, QueueError> {
+    Ok(try_work(w, Some(1))?.pop().unwrap_or_default())
+}
+
+/// Works until nothing moves any more, or so many rounds were told.
+pub(crate) fn try_work(w: &World, most: Option<usize>) -> Result<Vec<Round>, QueueError> {
+    try_work_with(w, &Busy, most)
+}
+
+/// No core is idle: one validation runs at a time.
+#[derive(Debug)]
+pub(crate) struct Busy;
+
+impl Cores for Busy {
+    fn times(&self) -> Option<CoreTimes> {
+        None
+    }
+}
+
+pub(crate) fn try_work_with(
+    w: &World,
+    cores: &dyn Cores,
+    most: Option<usize>,
+) -> Result<Vec<Round>, QueueError> {
+    let mut rounds = Vec::new();
+    with_queue(w, |queue, store| {
+        let queue = Queue { cores, ..*queue };
+        queue.work(store, &mut |round| {
+            rounds.push(round);
+            if Some(rounds.len()) == most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+    })?;
+    Ok(rounds)
+}
+
+pub(crate) fn with_queue<T>(
+    w: &World,
+    work: impl FnOnce(&Queue<'_>, &mut Store) -> Result<T, QueueError>,
+) -> Result<T, QueueError> {
     let repo = w.repo().without_hooks();
     let (slots, requirements, owner) = (w.slots(), Requirements::of(&w.settings()), process::current());
     let queue = Queue {
@@ -108,25 +148,20 @@ pub(crate) fn try_round(w: &World) -> Result<Round, QueueError> {
         branch: BRANCH,
         owner: &owner,
         window: 16,
+        cores: &Busy,
         hangup: None,
     };
-    queue.round(&mut store(w))
+    work(&queue, &mut store(w))
 }
 
-/// Rounds until one comes to nothing.
+/// All rounds until nothing moves any more.
 pub(crate) fn work_off(w: &World) -> Vec<Round> {
-    let mut rounds = Vec::new();
-    loop {
-        let round = round(w);
-        let has_progress = round.has_progress();
-        rounds.push(round);
-        if !has_progress {
-            return rounds;
-        }
-    }
+    let rounds = try_work(w, None).unwrap();
+    assert!(rounds.iter().all(|round| round.failure.is_none()), "{rounds:?}");
+    rounds
 }
 
-fn states(w: &World) -> Vec<EntryState> {
+pub(crate) fn states(w: &World) -> Vec<EntryState> {
     let mut entries = store(w).entries(&EntryFilter::default()).unwrap();
     entries.sort_unstable_by_key(|entry| entry.id);
     entries.into_iter().map(|entry| entry.state).collect()
@@ -137,7 +172,7 @@ pub(crate) fn entry(w: &World, id: EntryId) -> Entry {
 }
 
 /// A fresh clone walks every commit that the branch has ever been at and runs the commands there.
-fn every_tip_is_green(w: &World) {
+pub(crate) fn every_tip_is_green(w: &World) {
     let clone = w.beside("oracle");
     let _ = fs::remove_dir_all(&clone);
     w.git(&["clone", "-q", w.root.to_str().unwrap(), clone.to_str().unwrap()]);
@@ -339,7 +374,7 @@ fn one_process_at_a_time_works_a_branch() {
         .find(|path| path.extension().is_some());
     let file = fs::OpenOptions::new().write(true).open(lock.unwrap()).unwrap();
     file.lock().unwrap();
-    assert!(try_round(&w).unwrap_err().is_busy());
+    assert!(try_work(&w, None).unwrap_err().is_busy());
 }
 
 #[test]
@@ -398,4 +433,18 @@ fn a_file_that_an_agent_holds_is_waited_for() {
     held.release(&AgentId::new("ann").unwrap(), &mala_store::Which::All).unwrap();
     work_off(&w);
     assert_eq!(entry(&w, id).state, EntryState::Landed);
+}
+
+#[test]
+fn what_the_branch_had_already_is_noted_on_the_entry() {
+    let w = world();
+    w.write("shared.txt", "1\n2\n3\n4\n5\n6\n7\n8\n").commit();
+    let base = tip(&w);
+    let both = candidate(&w, &base, "shared.txt", "one\n2\n3\n4\n5\n6\n7\neight\n");
+    w.write("shared.txt", "one\n2\n3\n4\n5\n6\n7\n8\n").commit();
+    let (some, none) = (enqueue(&w, &base, &both), offer(&w, "new.txt", "fine\n"));
+    work_off(&w);
+    let note = entry(&w, some).reason;
+    assert_eq!(note.as_deref(), Some("the branch had part of it already: `shared.txt`"));
+    assert_eq!((entry(&w, some).state, entry(&w, none).reason), (EntryState::Landed, None));
 }

@@ -7,6 +7,7 @@
 //!
 //! An entry that is rejected counts the rejection itself, and the next entry of the same attempt goes on counting.
 
+pub(crate) mod audits;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,11 @@ impl Store {
     /// Entries by priority, then in order of arrival.
     pub fn entries(&mut self, filter: &EntryFilter) -> Result<Vec<Entry>> {
         self.read(|view| view.entries(filter))
+    }
+
+    /// How the entries of a branch ended that have landed or were red: so many that did last, the newest first.
+    pub fn last_verdicts(&mut self, branch: &str, most: usize) -> Result<Vec<EntryState>> {
+        self.read(|view| view.last_verdicts(branch, most))
     }
 
     /// One step of an entry, if it is where the caller believes it to be. What becomes red or a conflict counts as rejected.
@@ -107,22 +113,17 @@ impl Store {
 
     /// The branch has not moved: its entries wait again. Returns them; none where no landing is under way.
     pub fn undo_landing(&mut self, branch: &str) -> Result<Vec<Entry>> {
-        self.write(|change| change.undo_landing(branch))
+        self.write(|change| change.undo_landing(branch, 0))
+    }
+
+    /// The same, because other hands have moved the branch meanwhile, which counts.
+    pub fn overtake_landing(&mut self, branch: &str) -> Result<Vec<Entry>> {
+        self.write(|change| change.undo_landing(branch, 1))
     }
 
     /// Stops the queue of a branch. Of one that is paused already, only the reason changes.
     pub fn pause_queue(&mut self, branch: &str, why: &str) -> Result<()> {
-        self.write(|change| {
-            if change.queue_pause(branch)?.is_some_and(|(known, _)| known == why) {
-                return Ok(());
-            }
-            let sql = "INSERT INTO queue_pause (branch, why, since) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (branch) DO UPDATE SET why = excluded.why";
-            change.sql.execute(sql, params![branch, why, change.now.as_millis()])?;
-            let detail = json!({ "branch": branch, "why": why });
-            change.record_work(EventKind::QueuePaused, Work::default(), &detail)?;
-            Ok(())
-        })
+        self.write(|change| change.pause_queue(branch, why))
     }
 
     /// Lets the queue of a branch go on. True if it was paused.
@@ -196,6 +197,7 @@ impl Change<'_> {
             since: self.now,
             rejections,
             kills: 0,
+            overtaken: 0,
             landed: None,
             is_ready: new.attempt.is_none(),
         })
@@ -264,10 +266,10 @@ impl Change<'_> {
             entry.rejections = entry.rejections.saturating_add(u32::from(to.is_rejection()));
         }
         self.update_entry(&entry)?;
-        let Entry { branch, head, reason, rejections, kills, landed, .. } = &entry;
+        let Entry { branch, head, reason, rejections, kills, overtaken, landed, .. } = &entry;
         let detail = json!({
             "branch": branch, "head": head, "from": from, "to": to, "reason": reason, "rejections": rejections,
-            "kills": kills, "landed": landed,
+            "kills": kills, "overtaken": overtaken, "landed": landed,
         });
         self.record_entry(EventKind::EntryAdvanced, &entry, detail)?;
         Ok(entry)
@@ -314,6 +316,18 @@ impl Change<'_> {
         Ok(())
     }
 
+    fn pause_queue(&mut self, branch: &str, why: &str) -> std::result::Result<(), Fault> {
+        if self.queue_pause(branch)?.is_some_and(|(known, _)| known == why) {
+            return Ok(());
+        }
+        let sql = "INSERT INTO queue_pause (branch, why, since) VALUES (?1, ?2, ?3)
+             ON CONFLICT (branch) DO UPDATE SET why = excluded.why";
+        self.sql.execute(sql, params![branch, why, self.now.as_millis()])?;
+        let detail = json!({ "branch": branch, "why": why });
+        self.record_work(EventKind::QueuePaused, Work::default(), &detail)?;
+        Ok(())
+    }
+
     fn begin_landing(&mut self, new: &NewLanding) -> std::result::Result<(), Fault> {
         if let Some(LandingRow { branch, owner, .. }) = self.landing(&new.branch)? {
             return Err(LandingError::LandingUnderWay { branch, owner: Box::new(owner) }.into());
@@ -327,7 +341,8 @@ impl Change<'_> {
             if entry.state != expected {
                 return Err(LandingError::NotInState { id: *id, expected, found: entry.state }.into());
             }
-            self.step(entry, EntryState::Landing, &EntryChange::default())?;
+            let reason = EntryChange { reason: entry.reason.clone(), kills_add: 0 };
+            self.step(entry, EntryState::Landing, &reason)?;
         }
         self.insert_landing(new)?;
         let detail = json!({
@@ -347,11 +362,14 @@ impl Change<'_> {
         let mut landed = Vec::with_capacity(landing.entries.len());
         for (id, commit) in &landing.entries {
             let entry = Entry { landed: Some(commit.clone()), ..self.must_find_landing(*id)? };
-            landed.push(self.step(entry, EntryState::Landed, &EntryChange::default())?);
+            // What was worth a word when it was proven is so for good.
+            let reason = EntryChange { reason: entry.reason.clone(), kills_add: 0 };
+            landed.push(self.step(entry, EntryState::Landed, &reason)?);
             // The step's own event is the newest.
             let event = self.newest_event()?;
             self.note_landed(*id, event.0)?;
         }
+        self.count_landing(&landing.branch, &landing.from, &landing.to)?;
         self.end_landing(&landing, EventKind::LandingDone)?;
         for (attempt, finish) in ends {
             self.finish_anywhere(*attempt, finish)?;
@@ -359,11 +377,12 @@ impl Change<'_> {
         Ok(landed)
     }
 
-    fn undo_landing(&mut self, branch: &str) -> std::result::Result<Vec<Entry>, Fault> {
+    fn undo_landing(&mut self, branch: &str, overtaken: u32) -> std::result::Result<Vec<Entry>, Fault> {
         let Some(landing) = self.landing(branch)? else { return Ok(Vec::new()) };
         let mut waiting = Vec::with_capacity(landing.entries.len());
         for (id, _) in &landing.entries {
-            let entry = self.must_find_landing(*id)?;
+            let mut entry = self.must_find_landing(*id)?;
+            entry.overtaken = entry.overtaken.saturating_add(overtaken);
             waiting.push(self.step(entry, EntryState::Waiting, &EntryChange::default())?);
         }
         self.end_landing(&landing, EventKind::LandingUndone)?;

@@ -18,7 +18,7 @@ pub(crate) const OPEN_STATES: &str = "('waiting', 'validating', 'green', 'landin
 
 const ENTRY_COLUMNS: &str =
     "e.id, e.branch, e.base, e.head, e.pin, e.issue, e.agent, e.run, e.attempt, e.priority,
-     e.state, e.reason, e.arrived_at, e.since, e.rejections, e.kills, e.landed, e.is_ready";
+     e.state, e.reason, e.arrived_at, e.since, e.rejections, e.kills, e.landed, e.is_ready, e.overtaken";
 
 impl View<'_> {
     /// Entries that the condition names, in the order in which they are served.
@@ -41,6 +41,15 @@ impl View<'_> {
         let EntryFilter { branch, attempt, issue, open: _ } = filter;
         let params = params![branch, attempt.map(|id| id.0), issue.as_ref().map(IssueId::as_str)];
         self.entries_where(&condition, params)
+    }
+
+    pub(super) fn last_verdicts(&self, branch: &str, most: usize) -> Result<Vec<EntryState>, Fault> {
+        let sql = "SELECT state FROM entry WHERE branch = ?1 AND state IN ('landed', 'red')
+             ORDER BY since DESC, id DESC LIMIT ?2";
+        let mut statement = self.sql.prepare_cached(sql)?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let states = statement.query_map(params![branch, most], |row| state(row, 0))?;
+        Ok(states.collect::<Result<_, _>>()?)
     }
 
     pub(super) fn entry_by_id(&self, id: EntryId) -> Result<Option<Entry>, Fault> {
@@ -140,8 +149,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         run: rows::optional_name(row, 7, RunId::new)?,
         attempt: row.get::<_, Option<i64>>(8)?.map(AttemptId),
         priority: row.get(9)?,
-        state: rows::word(row, 10, EntryState::parse)?
-            .map_or_else(|| rows::bad(10, "an entry has no state"), Ok)?,
+        state: state(row, 10)?,
         reason: row.get(11)?,
         arrived_at: rows::timestamp(row, 12)?,
         since: rows::timestamp(row, 13)?,
@@ -149,7 +157,12 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         kills: row.get(15)?,
         landed: rows::word(row, 16, Oid::parse)?,
         is_ready: row.get(17)?,
+        overtaken: row.get(18)?,
     })
+}
+
+fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<EntryState> {
+    rows::word(row, column, EntryState::parse)?.map_or_else(|| rows::bad(column, "an entry has no state"), Ok)
 }
 
 /// A landing without its entries, by an owner that nobody has judged yet.
@@ -168,7 +181,7 @@ fn landing(row: &Row<'_>) -> rusqlite::Result<LandingRow> {
     })
 }
 
-fn oid(row: &Row<'_>, column: usize) -> rusqlite::Result<Oid> {
+pub(super) fn oid(row: &Row<'_>, column: usize) -> rusqlite::Result<Oid> {
     rows::word(row, column, Oid::parse)?.map_or_else(|| rows::bad(column, "an object has no name"), Ok)
 }
 
@@ -203,7 +216,7 @@ impl Change<'_> {
     pub(super) fn update_entry(&mut self, entry: &Entry) -> Result<(), Fault> {
         let sql =
             "UPDATE entry SET state = ?2, reason = ?3, since = ?4, rejections = ?5, kills = ?6, landed = ?7,
-                 is_ready = ?8
+                 is_ready = ?8, overtaken = ?9
              WHERE id = ?1";
         self.sql.prepare_cached(sql)?.execute(params![
             entry.id.0,
@@ -214,6 +227,7 @@ impl Change<'_> {
             entry.kills,
             entry.landed.as_ref().map(Oid::as_str),
             entry.is_ready,
+            entry.overtaken,
         ])?;
         Ok(())
     }

@@ -20,6 +20,8 @@ use crate::{
     Tracker,
 };
 
+mod audits;
+
 const MAIN: &str = "refs/heads/main";
 
 #[derive(Debug, Clone, Default)]

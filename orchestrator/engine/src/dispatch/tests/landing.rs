@@ -155,3 +155,31 @@ async fn what_an_earlier_run_left_in_the_queue_is_settled_by_the_next() {
     assert!(world.shown("a").is_closed());
     assert_eq!(world.attempt("a").state, AttemptState::Done);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_has_landed_is_audited_when_the_run_has_nothing_left_to_do() {
+    let mut world = World::new();
+    world.issue("a", &[]);
+    world.judge([Ok(world.offered("a", "new\n"))]);
+    let run = world.run(async |mut stage| {
+        stage.session().await.says("done").await;
+        let ended = stage.until(|event| matches!(event, Event::AuditEnded { .. })).await;
+        assert!(matches!(ended, Event::AuditEnded { passed: true, .. }));
+    });
+    assert_eq!(run.await.unwrap().attempts[0].result, AttemptResult::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_an_audit() {
+    let mut world = World::new();
+    world.issue("a", &[]);
+    world.judge([Ok(world.offered("a", "new\n"))]);
+    world.queue([QueueAnswer::Land, QueueAnswer::Hang]);
+    let run = world.run(async |mut stage| {
+        stage.session().await.says("done").await;
+        stage.until(|event| matches!(event, Event::AuditBegun { .. })).await;
+        stage.interrupt();
+    });
+    let summary = run.await.unwrap();
+    assert_eq!(summary.attempts[0].result, AttemptResult::Done, "it is on the branch");
+}

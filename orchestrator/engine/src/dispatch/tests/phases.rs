@@ -178,6 +178,7 @@ fn entry() -> Entry {
         since: Timestamp::from_millis(0),
         rejections: 0,
         kills: 0,
+        overtaken: 0,
         landed: None,
         is_ready: true,
     }

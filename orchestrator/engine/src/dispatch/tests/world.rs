@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io::Read;
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -16,7 +17,7 @@ use mala_config::{HealthSettings, LockSettings};
 use mala_core::ports::Clock;
 use mala_core::{Attempt, CheckName, EntryState, Issue, IssueId, PersonId, Priority, Scope, Timestamp, Who};
 use mala_git::{Repo, RepoPath};
-use mala_landing::queue::{Outcome, Round, Settled};
+use mala_landing::queue::{Audited, Outcome, Round, Settled};
 use mala_store::{
     EntryChange, EntryFilter, EventFilter, EventKind, IssueName, NewIssue, NewLanding, Store, process,
 };
@@ -190,7 +191,7 @@ pub(super) enum QueueAnswer {
     Hang,
 }
 
-impl LandingQueue for FakeQueue {
+impl FakeQueue {
     fn round(&self, hangup: BorrowedFd<'_>) -> Result<Round> {
         let mut store = self.store.lock().unwrap();
         let store = store.as_mut().unwrap();
@@ -231,11 +232,39 @@ impl LandingQueue for FakeQueue {
             }
             QueueAnswer::Break => return Err(std::io::Error::other("no slot").into()),
             QueueAnswer::Hang => {
-                let mut nothing = Vec::new();
-                std::fs::File::from(hangup.try_clone_to_owned().unwrap()).read_to_end(&mut nothing).unwrap();
+                wait_for_hangup(hangup);
             }
         }
         Ok(round)
+    }
+}
+
+fn wait_for_hangup(hangup: BorrowedFd<'_>) {
+    let mut nothing = Vec::new();
+    std::fs::File::from(hangup.try_clone_to_owned().unwrap()).read_to_end(&mut nothing).unwrap();
+}
+
+impl LandingQueue for FakeQueue {
+    fn work(&self, hangup: BorrowedFd<'_>, tell: &mut dyn FnMut(Round) -> ControlFlow<()>) -> Result<()> {
+        loop {
+            let round = self.round(hangup)?;
+            let has_progress = round.has_progress();
+            if tell(round).is_break() || !has_progress {
+                return Ok(());
+            }
+        }
+    }
+
+    fn audit(&self, hangup: BorrowedFd<'_>, tell: &mut dyn FnMut(Round) -> ControlFlow<()>) -> Result<()> {
+        let commit = mala_git::Oid::parse(&"a".repeat(40)).unwrap();
+        let mut say = |audited| _ = tell(Round { audits: vec![audited], ..Round::default() });
+        say(Audited::Begun { commit: commit.clone(), landings: 1 });
+        if let Some(QueueAnswer::Hang) = self.answers.lock().unwrap().pop_front() {
+            wait_for_hangup(hangup);
+            return Ok(());
+        }
+        say(Audited::Passed { commit });
+        Ok(())
     }
 
     fn repair(&self) -> Result<Vec<RepoPath>> {
