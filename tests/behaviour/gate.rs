@@ -241,6 +241,27 @@ fn isolated_tests_see_only_ones_own_changes_and_need_no_turn() {
 }
 
 #[test]
+fn a_red_test_in_a_slot_names_what_it_did_not_contain_and_a_green_one_does_not() {
+    let world = world();
+    done(&world, "lock acquire other.txt --agent carl --issue bd-3");
+    let red = run(&world, "test --isolated --agent ann -- false");
+    assert_eq!(red.code, 1, "{red:?}");
+    assert!(red.err.contains("not in this test: other.txt (carl, bd-3, working)"), "{red:?}");
+    assert!(red.err.contains("mala wait bd-3"), "the next line to type: {red:?}");
+    let red = run(&world, "test --isolated --agent ann --json -- false").json();
+    assert_eq!(
+        red["not_in_test"],
+        json!([{ "path": "other.txt", "agent": "carl", "issue": "bd-3", "state": "working" }])
+    );
+    assert_eq!((&red["exit_code"], &red["not_in_test_besides"]), (&json!(1), &json!(0)));
+    assert_eq!(red["tree"], world.git(&["rev-parse", "HEAD^{tree}"]));
+    let green = run(&world, "test --isolated --agent ann --json -- true").json();
+    assert_eq!(green["not_in_test"], json!([]), "{green}");
+    let all = with_path(&world, &mut mala(&world, ["test", "--agent", "ann", "--json"])).json();
+    assert_eq!((&all["passed"], &all["not_in_test"]), (&json!(true), &json!([])), "{all}");
+}
+
+#[test]
 fn a_rerun_in_a_slot_needs_nobodys_word() {
     let world = world();
     world.write("file.txt", "changed by hand\n");

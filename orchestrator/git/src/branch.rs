@@ -33,11 +33,13 @@ impl Repo {
 }
 
 impl Call {
-    /// Says one thing after the other, each after the answer to the one before.
+    /// Says one thing after the other, each after the answer to the one before. A git that ends well without having answered
+    /// everything as it should has not done it.
     fn dialogue(mut self, lines: &[(String, &str)]) -> Result<(), GitError> {
         let mut child = self.spawn(Stdio::piped())?;
         let mut stdin = child.stdin.take();
         let mut answers = child.stdout.take().map(BufReader::new);
+        let mut odd = None;
         for (said, expected) in lines {
             let is_said = stdin
                 .as_mut()
@@ -45,10 +47,12 @@ impl Call {
             let mut answer = String::new();
             let is_read = answers.as_mut().is_some_and(|answers| answers.read_line(&mut answer).is_ok());
             if !is_said || !is_read || answer.trim_end() != *expected {
+                odd = Some(GitError::answer("update-ref", answer.as_bytes()));
                 break;
             }
         }
         drop(stdin);
-        self.wait(child)
+        self.wait(child)?;
+        odd.map_or(Ok(()), Err)
     }
 }

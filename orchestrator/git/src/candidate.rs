@@ -32,7 +32,7 @@ pub fn pin(repo: &Repo, issue: &IssueId, attempt: u32, commit: &Oid) -> Result<P
     }
     let last = earlier.last().and_then(|last| number_of(&last.name, &first)).unwrap_or(0);
     let name = numbered(&first, last.saturating_add(1));
-    refs::update(repo, &name, &["-m", "mala: offered", &name, commit.as_str(), ""])?;
+    refs::keep(repo, &name, commit, "mala: offered", Some(""))?;
     Ok(Pinned { name, commit: commit.clone() })
 }
 
@@ -48,7 +48,7 @@ pub fn pin_proposal(repo: &Repo, issue: Option<&IssueId>, commit: &Oid) -> Resul
             Some(there) if there == *commit => return Ok(Pinned { name, commit: there }),
             Some(_) => {}
             None => {
-                refs::update(repo, &name, &["-m", "mala: offered", &name, commit.as_str(), ""])?;
+                refs::keep(repo, &name, commit, "mala: offered", Some(""))?;
                 return Ok(Pinned { name, commit: commit.clone() });
             }
         }

@@ -16,6 +16,7 @@ mod environment;
 mod not_in_test;
 pub mod offer;
 pub mod queue;
+mod running;
 mod setup;
 mod slot_test;
 mod slots;
@@ -23,6 +24,7 @@ mod validation;
 
 pub use disk::{SlotUse, shown_size, slots_in_use};
 pub use not_in_test::{NotInTest, OthersFile};
+pub use running::{RunningCommand, running};
 pub use slot_test::{SlotTest, Work};
 pub use slots::{Lease, Placed, Pool, Slots, SlotsError, orphaned_slots, remove_slots, slots_directory};
 pub use validation::{

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::empty::ran_nothing;
+use crate::running::RunningNote;
 use crate::setup::Preparation;
 use crate::slot_test::SlotTest;
 use crate::slots::{Lease, Placed, Pool, Slots, SlotsError};
@@ -221,7 +222,7 @@ mod milliseconds {
     }
 }
 
-fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+pub(crate) fn time<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     let text = String::deserialize(deserializer)?;
     mala_core::issue::parse_moment(&text).ok_or_else(|| serde::de::Error::custom("not a time"))
 }
@@ -475,6 +476,7 @@ impl Validate<'_> {
             if let Observer::Told(starts) = observer {
                 starts(command);
             }
+            let _note = RunningNote::leave(self.repo.scope(), placed.dir(), tree, command);
             let result = match observer {
                 Observer::Tester(test) => line.run_as_test(placed, test, tee)?,
                 Observer::Told(_) | Observer::None => line.run(placed, &outputs, tee)?,

@@ -3,6 +3,7 @@
 mod asks;
 mod bad_input;
 mod contract;
+mod git_faults;
 mod hints;
 mod init;
 mod issues;

@@ -5,7 +5,7 @@ use clap::Args;
 use mala_config::Settings;
 use mala_core::{AgentId, Entry, EntryId, EntryState, IssueId, Oid, Timestamp};
 use mala_git::Repo;
-use mala_landing::{Requirements, last_verdict};
+use mala_landing::{Requirements, RunningCommand, last_verdict, running};
 use mala_store::{EntryFilter, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -97,6 +97,8 @@ struct Picture {
     over: Vec<Entry>,
     /// Branches that something else waits for, with how much.
     elsewhere: BTreeMap<String, usize>,
+    /// What runs in the slots that prove what is to land.
+    running: Vec<RunningCommand>,
     is_worked: bool,
     now: Timestamp,
 }
@@ -133,7 +135,9 @@ impl Picture {
         };
         let paused = Pause::of(store, &branch)?;
         let (is_worked, now) = (store.current_run()?.is_some(), store.now());
-        Ok(Self { branch, tip, base_green, paused, open, over, elsewhere, is_worked, now })
+        let mut running = running(repo.scope());
+        running.retain(|command| command.slot.starts_with('v'));
+        Ok(Self { branch, tip, base_green, paused, open, over, elsewhere, running, is_worked, now })
     }
 
     fn json(&self, all: bool) -> Value {
@@ -141,13 +145,20 @@ impl Picture {
         let entries: Vec<EntryJson<'_>> = self.open.iter().chain(over).map(EntryJson::from).collect();
         let validating = self.open.iter().filter(|entry| entry.state == EntryState::Validating);
         let validating: Vec<EntryId> = validating.map(|entry| entry.id).collect();
-        // A round validates one stack at a time; which slot it has is nobody's business but the round's.
-        let validations: Vec<Value> = (!validating.is_empty())
-            .then(|| {
-                json!({ "tree": null, "entries": validating, "slot": null, "state": "validating", "evidence": null })
+        let validation = |running: Option<&RunningCommand>| {
+            json!({
+                "tree": running.map(|running| &running.tree), "entries": validating,
+                "slot": running.map(|running| &running.slot), "state": "validating",
+                "command": running.map(|running| &running.command), "since": running.map(|running| running.since),
+                "evidence": null
             })
-            .into_iter()
-            .collect();
+        };
+        let mut validations: Vec<Value> =
+            self.running.iter().map(|running| validation(Some(running))).collect();
+        if validations.is_empty() && !validating.is_empty() {
+            // Between two commands, or while a slot is made ready.
+            validations.push(validation(None));
+        }
         json!({
             "branch": self.branch, "tip": self.tip, "base_green": self.base_green, "paused": self.paused,
             "entries": entries, "validations": validations, "worktrees": [],
@@ -177,6 +188,10 @@ impl Picture {
             let rows: Vec<_> =
                 (1..).zip(&self.open).map(|(place, entry)| self.row(&place.to_string(), entry)).collect();
             table(out, HEADING, &rows)?;
+        }
+        for running in &self.running {
+            let since = span(self.now.since(running.since));
+            writeln!(out, "`{}` has been running in {} for {since}", plain(&running.command), running.slot)?;
         }
         let shown = if all { self.over.len() } else { LAST_SETTLED };
         if !self.over.is_empty() {

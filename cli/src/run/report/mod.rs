@@ -9,12 +9,13 @@ use std::path::Path;
 
 use mala_core::{Scope, Timestamp};
 use mala_engine::{Event, Reporter};
+use mala_landing::running;
 use mala_logs::chain::{ChainError, ChainWriter};
 use mala_logs::secrets::mask_json;
 use mala_store::{Status, Store};
 use serde::Serialize;
 
-use crate::ui::Ui;
+use crate::ui::{Ui, plain, span};
 
 pub(crate) use live::{Live, Pulse};
 pub(crate) use summary::{write_blocked, write_summary};
@@ -125,10 +126,17 @@ impl Reporter for QueueOnly {
     }
 }
 
-/// Looks into the store each time it is asked.
+/// Looks into the store, and at what is validated, each time it is asked.
 pub(crate) fn pulse(scope: &Scope) -> Pulse {
-    let mut store = Store::open(scope).ok();
-    Box::new(move || store.as_mut()?.status().ok().map(|status| line(&status)))
+    let (mut store, scope) = (Store::open(scope).ok(), scope.clone());
+    Box::new(move || {
+        let status = store.as_mut()?.status().ok()?;
+        let validating = running(&scope).into_iter().map(|running| {
+            let since = span(Timestamp::now().since(running.since));
+            format!("`{}` in {} for {since}", plain(&running.command), running.slot)
+        });
+        Some(std::iter::once(line(&status)).chain(validating).collect::<Vec<_>>().join("; "))
+    })
 }
 
 fn line(status: &Status) -> String {

@@ -151,7 +151,7 @@ impl Uncommitted {
         }
         let message = format!("{message}\n{}\n", json!(self.told));
         let commit = commit_tree(repo, &parents, &tree_with(repo, head, &self.changes)?, &message)?;
-        refs::update(repo, &name, &["-m", "mala: uncommitted work", &name, commit.as_str()])?;
+        refs::keep(repo, &name, &commit, "mala: uncommitted work", None)?;
         Ok(Before { saved: Some(SavedRef { name, commit }) })
     }
 }
@@ -179,7 +179,7 @@ impl Before {
     /// Keeps it under another ref, which stays when the run is over. Gives the ref's name if there is something to keep.
     pub fn keep_as(&self, repo: &Repo, name: String) -> Result<Option<String>, SalvageError> {
         let Some(saved) = &self.saved else { return Ok(None) };
-        refs::update(repo, &name, &["-m", "mala: uncommitted work", &name, saved.commit.as_str()])?;
+        refs::keep(repo, &name, &saved.commit, "mala: uncommitted work", None)?;
         Ok(Some(name))
     }
 

@@ -254,7 +254,7 @@ fn keep(repo: &Repo, name: &str, work: &Work<'_>) -> Result<SavedRef, SalvageErr
             None => {
                 // The ref is created, never moved.
                 let commit = commit_tree(repo, work.head.as_slice(), &work.tree, work.message)?;
-                refs::update(repo, &name, &["-m", "mala: saved work", &name, commit.as_str(), ""])?;
+                refs::keep(repo, &name, &commit, "mala: saved work", Some(""))?;
                 return Ok(SavedRef { name, commit });
             }
         }

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::SalvageError;
-use crate::Repo;
 use crate::retry::Git;
+use crate::{GitError, Oid, Repo};
 
 /// How long a lock must stay the same before it counts as left behind. A git holds the lock of one ref for an instant.
 const INSTANT: Duration = Duration::from_secs(1);
@@ -21,6 +21,23 @@ pub(crate) fn update(repo: &Repo, name: &str, args: &[&str]) -> Result<(), Salva
     unlock(repo, name);
     Git::in_turn(repo.root(), &turn).run(&[&["update-ref"], args].concat(), b"")?;
     Ok(())
+}
+
+/// Makes the ref `name` lead to `commit`, and looks whether it does: what it keeps may be taken out of the checkout next. With
+/// `old`, only if it leads there now; empty, if it does not exist.
+pub(crate) fn keep(
+    repo: &Repo,
+    name: &str,
+    commit: &Oid,
+    why: &str,
+    old: Option<&str>,
+) -> Result<(), SalvageError> {
+    let args: Vec<&str> = ["-m", why, name, commit.as_str()].into_iter().chain(old).collect();
+    update(repo, name, &args)?;
+    match repo.resolve(name)? {
+        Some(there) if there == *commit => Ok(()),
+        _ => Err(GitError::answer("update-ref", b"").into()),
+    }
 }
 
 fn turn(repo: &Repo) -> Result<File, SalvageError> {

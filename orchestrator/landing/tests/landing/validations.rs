@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mala_git::GitError;
 use mala_git::slot::SlotError;
-use mala_landing::{SlotsError, ValidationError};
+use mala_landing::{Pool, SlotsError, ValidationError, running};
 
 use crate::world::{World, set_mode};
 
@@ -78,6 +78,24 @@ fn build_directories_stay_and_everything_else_goes() {
     assert!(w.has_passed(&w.write("check.sh", first).commit()));
     let second = "test -e target/kept && test ! -e __pycache__ && test ! -e sub\n";
     assert!(w.has_passed(&w.write("check.sh", second).commit()));
+}
+
+#[test]
+fn nothing_that_was_built_or_installed_in_a_checkout_decides_in_a_slot_nor_the_other_way_round() {
+    for (preset, directory) in [("rust", "target"), ("python-uv", ".venv"), ("node", "node_modules")] {
+        let w = World::requiring("sh check.sh").with("project.preset", preset);
+        // As a build tool that takes what lies there for up to date.
+        let check = format!(
+            "mkdir -p {directory}; [ -e {directory}/out ] || cp src {directory}/out; grep -q good {directory}/out\n"
+        );
+        w.write("check.sh", &check).write(".gitignore", &format!("/{directory}\n"));
+        let red = w.write("src", "evil").commit();
+        w.write(&format!("{directory}/out"), "good");
+        assert!(!w.has_passed(&red), "{directory} of the checkout");
+        fs::remove_dir_all(w.root.join(directory)).unwrap();
+        w.validate(&red);
+        assert!(!w.root.join(directory).exists(), "{directory} of the slot");
+    }
 }
 
 #[test]
@@ -205,6 +223,39 @@ fn a_command_that_never_ends_is_ended_and_named() {
     let validation = w.validate(&commit);
     assert!(validation.failure().unwrap().ending().contains("queue.timeout"));
     assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn what_runs_now_can_be_seen_from_elsewhere_and_is_forgotten_when_it_ends() {
+    let w = World::requiring("true,sh check.sh");
+    // Its own slot is the place where it waits for being seen.
+    let commit = w.write("check.sh", "until [ -e seen ]; do sleep 0.01; done\n").commit();
+    let tree = w.repo().commit(&commit).unwrap().tree;
+    let scope = w.repo().scope().clone();
+    let slot =
+        w.slots().take(Pool::Validation, None, None).unwrap().place(&commit).unwrap().root().to_owned();
+    let seen = std::thread::spawn(move || {
+        let deadline = std::time::Instant::now() + Duration::from_secs(120);
+        loop {
+            let found = running(&scope);
+            if let Some(found) = found.into_iter().find(|found| found.command == "sh check.sh") {
+                fs::write(slot.join("seen"), "").unwrap();
+                return found;
+            }
+            assert!(std::time::Instant::now() < deadline, "it was never seen");
+        }
+    });
+    assert!(w.has_passed(&commit));
+    let seen = seen.join().unwrap();
+    assert_eq!((seen.slot.as_str(), seen.tree), ("v1", tree));
+    assert_eq!(running(w.repo().scope()), []);
+    // What a killed mala has left is nothing.
+    let note = r#"{"command":"x","tree":"TREE","slot":"v1","since":"2026-01-01T00:00:00.000Z","boot_id":"b","pid":1,"start_time":1}"#;
+    let left = w.root.join(".git/mala/validating/v1-1");
+    fs::write(&left, note.replace("TREE", commit.as_str())).unwrap();
+    assert_eq!(running(w.repo().scope()), []);
+    assert!(w.has_passed(&w.write("check.sh", "exit 0\n").commit()));
+    assert!(!left.exists(), "it is cleared away");
 }
 
 #[test]

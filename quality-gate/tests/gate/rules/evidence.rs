@@ -398,6 +398,37 @@ fn a_part_of_the_command_is_not_the_command() {
 }
 
 #[test]
+fn none_of_the_narrowed_runs_that_once_counted_counts() {
+    for (required, narrowed) in [
+        ("cargo test", "cargo test no_such_test"),
+        ("cargo test", "cargo test --doc"),
+        ("cargo test", "cargo test -p other"),
+        ("cargo test", "cargo test --package other"),
+        ("cargo test", "cargo -C sub test"),
+        ("cargo test", "cargo test --manifest-path sub/Cargo.toml"),
+        ("cargo test", "cargo test -- --skip x"),
+        ("cargo test", "cargo test --lib"),
+        ("cargo test", "cargo t one"),
+        ("cargo test", "cargo test --no-run"),
+        ("sh check.sh", "sh -n check.sh"),
+        ("sh check.sh", "sh sub/check.sh"),
+        ("sh check.sh", "sh check.sh one"),
+        ("npm test", "npm test -- one.test.js"),
+        ("go test ./...", "go test ./one"),
+        ("go test ./...", "go test -run NoSuchTest ./..."),
+    ] {
+        let mut d = Desk::new();
+        d.rules.required = vec![required.parse().unwrap()];
+        d.edit("A", "a.txt", "good\n");
+        d.run("A", narrowed, 0);
+        d.commit();
+        d.fails("command");
+        d.run("A", required, 0);
+        d.passes();
+    }
+}
+
+#[test]
 fn a_command_run_in_another_directory_is_another_command() {
     let mut d = Desk::new();
     d.rules.directory = "sub".into();
