@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::key::{KeyError, write_name};
-use crate::pattern::has_meta;
+use crate::pattern::{has_meta, is_above};
 use crate::{AgentId, Key, LockName, Mode, Pattern, PatternError, Scope};
 
 /// Something that can be locked.
@@ -53,6 +53,20 @@ impl Target {
             (Self::Name(_), _) | (_, Self::Name(_)) => false,
         }
     }
+
+    /// Whether one of the two is a file in the place of a directory that the other one needs: `gen` and `gen/a`, `gen` and
+    /// `gen/**`. A link there would lead elsewhere, and anything else would keep the other one from being made.
+    pub fn displaces(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(a), Self::File(b)) => {
+                is_above(a.as_bytes(), b.as_bytes()) || is_above(b.as_bytes(), a.as_bytes())
+            }
+            (Self::File(file), Self::Pattern(pattern)) | (Self::Pattern(pattern), Self::File(file)) => {
+                pattern.names_directory(file.as_bytes())
+            }
+            (Self::Pattern(_), Self::Pattern(_)) | (Self::Name(_), _) | (_, Self::Name(_)) => false,
+        }
+    }
 }
 
 impl fmt::Display for Target {
@@ -86,16 +100,21 @@ pub struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// The rule that all of mala rests on: two agents, overlapping targets, and not both merely sharing. A name is held
-    /// by one process for one command, so there even an agent excludes itself.
+    /// The rule that all of mala rests on: two agents, targets that overlap or that cannot both be there, and not both merely
+    /// sharing. A name is held by one process for one command, so there even an agent excludes itself.
     pub fn excludes(&self, other: &Claim<'_>) -> bool {
         let are_two = self.agent != other.agent || matches!(self.target, Target::Name(_));
-        are_two && self.mode.excludes(other.mode) && self.overlaps(other)
+        let meets = |mine: &Target, theirs: &Target| mine.overlaps(theirs) || mine.displaces(theirs);
+        are_two && self.mode.excludes(other.mode) && self.any_names(other, meets)
     }
 
     /// Whether some file or name is claimed by both.
     pub fn overlaps(&self, other: &Claim<'_>) -> bool {
-        self.names().any(|mine| other.names().any(|theirs| mine.overlaps(&theirs)))
+        self.any_names(other, Target::overlaps)
+    }
+
+    fn any_names(&self, other: &Claim<'_>, is_so: impl Fn(&Target, &Target) -> bool) -> bool {
+        self.names().any(|mine| other.names().any(|theirs| is_so(&mine, &theirs)))
     }
 
     fn names(&self) -> impl Iterator<Item = Cow<'_, Target>> {

@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use mala_core::pattern::may_match;
+use mala_core::pattern::{may_match, may_name_directory};
 use mala_core::ports::Liveness;
 use mala_core::{AgentId, Conflict, Key, Life, Lock, LockId, Owner, Pattern, Target, Timestamp, Want};
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -120,7 +122,7 @@ impl<'s> View<'s> {
         Ok(holders)
     }
 
-    /// Stored locks that may overlap the want.
+    /// Stored locks that may overlap the want, or [displace](Target::displaces) it.
     fn locks_over(&self, want: &Want) -> Result<Vec<Lock>, Fault> {
         let mut ids = Vec::new();
         match &want.target {
@@ -128,11 +130,15 @@ impl<'s> View<'s> {
             Target::File(key) => {
                 for key in std::iter::once(key).chain(&want.aliases) {
                     self.ids_over(&mut ids, key)?;
+                    self.ids_of_displaced(&mut ids, key)?;
+                    self.ids_above(&mut ids, key.as_path())?;
                 }
             }
             Target::Pattern(pattern) => {
                 self.ids_of_patterns(&mut ids, |_| true, |held| held.overlaps(pattern))?;
                 self.ids_below(&mut ids, pattern)?;
+                let prefix = pattern.literal_prefix();
+                self.ids_above(&mut ids, &Path::new(OsStr::from_bytes(&prefix)).join("x"))?;
             }
         }
         ids.sort_unstable();
@@ -191,6 +197,23 @@ impl<'s> View<'s> {
         self.ids_of_patterns(ids, |text| may_match(text, name), |held| held.matches(name))
     }
 
+    /// Stored locks on what would lie below this name if it were a directory.
+    fn ids_of_displaced(&self, ids: &mut Vec<String>, key: &Key) -> Result<(), Fault> {
+        let name = key.as_bytes();
+        self.ids_between(ids, &[name, b"/"].concat(), &[name, b"0"].concat(), |_| true)?;
+        self.ids_of_patterns(ids, |text| may_name_directory(text, name), |held| held.names_directory(name))
+    }
+
+    /// Stored locks on files in whose place the path needs a directory.
+    fn ids_above(&self, ids: &mut Vec<String>, path: &Path) -> Result<(), Fault> {
+        for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+            let above = Key::from_stored(above.as_os_str().as_bytes().to_vec());
+            self.ids_at(ids, 0, above.as_bytes())?;
+            self.ids_of_alias(ids, &above)?;
+        }
+        Ok(())
+    }
+
     fn ids_at(&self, ids: &mut Vec<String>, kind: i64, path: &[u8]) -> Result<(), Fault> {
         let sql = "SELECT id FROM lock WHERE scope = ?1 AND kind = ?2 AND path = ?3";
         let mut statement = self.sql.prepare_cached(sql)?;
@@ -230,8 +253,8 @@ impl<'s> View<'s> {
         Ok(())
     }
 
-    /// Files that match the pattern, by their own name or by another hard link's. Only paths below the pattern's
-    /// literal beginning are looked at.
+    /// Files that match the pattern, or that it names as directories, by their own name or by another hard link's. Only paths
+    /// below the pattern's literal beginning are looked at.
     fn ids_below(&self, ids: &mut Vec<String>, pattern: &Pattern) -> Result<(), Fault> {
         let mut from = pattern.literal_prefix();
         let mut to = from.clone();
@@ -241,6 +264,18 @@ impl<'s> View<'s> {
             from.push(b'/');
             to.push(b'/' + 1);
         }
+        let is_meant = |path: &[u8]| pattern.matches(path) || pattern.names_directory(path);
+        self.ids_between(ids, &from, &to, is_meant)
+    }
+
+    /// Files of which a name is at or behind `from`, before `to` unless that is empty, and meant.
+    fn ids_between(
+        &self,
+        ids: &mut Vec<String>,
+        from: &[u8],
+        to: &[u8],
+        is_meant: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), Fault> {
         let ranges = [
             "SELECT path, id FROM lock WHERE scope = ?1 AND kind = 0 AND path >= ?2 AND (?3 = x'' OR path < ?3)",
             "SELECT path, lock FROM alias WHERE scope = ?1 AND path >= ?2 AND (?3 = x'' OR path < ?3)",
@@ -249,7 +284,7 @@ impl<'s> View<'s> {
             let mut statement = self.sql.prepare_cached(sql)?;
             let mut rows = statement.query(params![self.scope, from, to])?;
             while let Some(row) = rows.next()? {
-                if pattern.matches(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?) {
+                if is_meant(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?) {
                     ids.push(row.get(1)?);
                 }
             }

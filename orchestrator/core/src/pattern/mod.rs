@@ -40,7 +40,7 @@ mod text;
 use std::fmt;
 
 pub use self::error::{PatternError, PatternProblem};
-pub use self::text::{has_meta, may_match};
+pub use self::text::{has_meta, may_match, may_name_directory};
 
 use self::name::{Name, NameRef};
 use self::sequence::{Element, Sequence};
@@ -143,6 +143,19 @@ impl Pattern {
         overlap(self.paths(), Paths::One(path))
     }
 
+    /// Whether the pattern names `path` as a directory that paths which match lie in: `gen` for `gen/**` and `*/gen/*.rs`. Segments
+    /// with wildcards name none: `*/*.rs` would name everything there is, and `**/test_*/x` every test.
+    pub fn names_directory(&self, path: &[u8]) -> bool {
+        match &self.body {
+            Body::Path(own) => is_above(path, own),
+            Body::Names(names) => names.continues_after(
+                path.split(|&byte| byte == b'/'),
+                |segment, name| NameRef::Literal(segment).meets(name.as_ref()),
+                |name| name.as_literal().is_some(),
+            ),
+        }
+    }
+
     fn paths(&self) -> Paths<'_> {
         match &self.body {
             Body::Path(path) => Paths::One(path),
@@ -156,6 +169,11 @@ impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Lossy(&self.text).fmt(f)
     }
+}
+
+/// Whether `path` lies below `directory`. Both are clean.
+pub(crate) fn is_above(directory: &[u8], path: &[u8]) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 /// The paths of a pattern, borrowed, so that a concrete path is compared without being copied.

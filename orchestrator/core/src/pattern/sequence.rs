@@ -95,6 +95,27 @@ impl<T> Sequence<T> {
         reached & end != 0
     }
 
+    /// Whether this sequence goes on behind an item that describes the last of `run` and that `counts`, where `fit` says whether
+    /// an item describes a concrete one.
+    pub(super) fn continues_after<U: Copy>(
+        &self,
+        run: impl Iterator<Item = U>,
+        fit: impl Fn(U, &T) -> bool,
+        counts: impl Fn(&T) -> bool,
+    ) -> bool {
+        let mut run = run.peekable();
+        let mut reached: u64 = 1;
+        while let Some(item) = run.next() {
+            if run.peek().is_none() {
+                let inner = self.items.split_last().map_or(&[][..], |(_, inner)| inner);
+                let mut inner = inner.iter().enumerate();
+                return inner.any(|(at, own)| reached >> at & 1 == 1 && counts(own) && fit(item, own));
+            }
+            reached = self.advance(reached, |own| fit(item, own));
+        }
+        false
+    }
+
     /// The places reachable from `reached` by consuming one item of the other sequence: this
     /// sequence stays where a gap takes that item, and goes on where its own next item fits.
     fn advance(&self, reached: u64, mut fits: impl FnMut(&T) -> bool) -> u64 {

@@ -14,6 +14,13 @@ pub fn may_match(text: &[u8], path: &[u8]) -> bool {
     path.starts_with(&text[..plain])
 }
 
+/// Whether `path` can be a directory that the pattern with the normalised text `text` [names](super::Pattern::names_directory).
+/// As cheap as [`may_match`].
+pub fn may_name_directory(text: &[u8], path: &[u8]) -> bool {
+    let plain = text.iter().position(|&byte| is_meta(byte)).unwrap_or(text.len());
+    path.starts_with(&text[..plain]) || super::is_above(path, &text[..plain])
+}
+
 fn is_meta(byte: u8) -> bool {
     matches!(byte, b'*' | b'?' | b'[' | b']' | b'{' | b'}' | b'\\')
 }

@@ -431,3 +431,34 @@ fn the_limits_themselves_are_legal() {
         assert_eq!(Pattern::parse(pattern.text()), Ok(pattern));
     }
 }
+
+#[test]
+fn a_pattern_names_the_directories_that_its_paths_lie_in() {
+    for (text, path, expected) in [
+        ("gen/**", "gen", true),
+        ("gen/**", "gen/x", false),
+        ("gen/**", "ge", false),
+        ("gen/a/*.rs", "gen", true),
+        ("gen/a/*.rs", "gen/a", true),
+        ("gen/a/*.rs", "gen/a/x.rs", false),
+        ("gen/a.rs", "gen", true),
+        ("gen/a.rs", "gen/a.rs", false),
+        ("**/gen/*.rs", "gen", true),
+        ("**/gen/*.rs", "x/y/gen", true),
+        ("**/gen/*.rs", "x", false),
+        ("src/**/*.rs", "src", true),
+        ("src/**/*.rs", "src/x", false),
+        ("v?/x/**", "v1", false),
+        ("v?/x/**", "v1/x", true),
+        ("v?/x/**", "v1/y", false),
+        ("*/Cargo.toml", "notes.md", false),
+        ("**/?/x", "a", false),
+        ("**", "x", false),
+    ] {
+        assert_eq!(pattern(text).names_directory(path.as_bytes()), expected, "`{text}` and `{path}`");
+        assert!(
+            !expected || may_name_directory(pattern(text).text(), path.as_bytes()),
+            "`{text}` and `{path}`"
+        );
+    }
+}
