@@ -21,7 +21,17 @@ const COMMIT: &str = "cd sub && for f in a b c; do sed -i s/x/y/ \"$f.rs\"; done
 fn judge(command: &str) -> Plan {
     let tests = ["cargo test", "pytest"].map(|pattern| pattern.parse().expect("a valid pattern"));
     let exists = |path: &Path| path.exists();
-    plan(command, Surroundings { cwd: Path::new("/"), home: None, exists: &exists, tests: &tests, run: None })
+    plan(
+        command,
+        Surroundings {
+            cwd: Path::new("/"),
+            home: None,
+            exists: &exists,
+            alias: &|_| None,
+            tests: &tests,
+            run: None,
+        },
+    )
 }
 
 #[divan::bench(args = [SIMPLE, COMMIT])]

@@ -22,6 +22,8 @@ pub enum When {
     Always,
     /// Only while somebody else has changes in the checkout that the command would take along.
     ForeignChanges,
+    /// Whatever the agent holds: what would be written is protected.
+    Protected,
     /// For an agent of a run, whatever it holds: the branch and the checkout are the run's.
     InRun,
 }
@@ -39,6 +41,10 @@ impl Objection {
         Self { when: When::ForeignChanges, ..self }
     }
 
+    pub(crate) fn protected(self) -> Self {
+        Self { when: When::Protected, ..self }
+    }
+
     pub(crate) fn in_run(self) -> Self {
         Self { when: When::InRun, ..self }
     }
@@ -47,7 +53,7 @@ impl Objection {
 impl fmt::Display for Objection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = match self.when {
-            When::Always | When::ForeignChanges => "a shared checkout",
+            When::Always | When::ForeignChanges | When::Protected => "a shared checkout",
             When::InRun => "a run",
         };
         write!(f, "`{}` is refused in {place}: {}; {}", self.what, self.why, self.instead)

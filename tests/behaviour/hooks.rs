@@ -109,6 +109,10 @@ fn harmful_shell_commands_are_denied_and_words_about_them_are_not() {
     let world = world();
     for command in [
         "sed -i s/theirs/mine/ held.txt",
+        "git add held.txt",
+        "git restore --staged held.txt",
+        "git reset -q -- held.txt",
+        "git rm -q --cached held.txt",
         "echo x > held.txt",
         "cat free.txt | tee -a held.txt",
         "mv free.txt held.txt",

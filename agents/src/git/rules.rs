@@ -2,25 +2,29 @@
 
 use std::path::Path;
 
+use super::Facts;
 use super::call::Call;
+use super::table::{self, Part, runs_hooks};
 use crate::objection::Objection;
 
 const MINE: &str = "to restore your own: git checkout HEAD -- FILE";
-const LEAVE: &str = "commit your own and leave it to the person in charge";
-const COMMIT: &str = "commit your own: mala commit -m MESSAGE FILE";
+pub(super) const LEAVE: &str = "commit your own and leave it to the person in charge";
+pub(super) const COMMIT: &str = "commit your own: mala commit -m MESSAGE FILE";
 
-pub(super) fn judge(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool) -> Vec<Objection> {
+pub(super) fn judge(call: &Call<'_>, facts: &Facts<'_>) -> Vec<Objection> {
     if asks_for_help(call) {
         return Vec::new();
     }
+    let parts = table::writes(call, facts.exists);
+    let settings = facts.settings.iter().map(String::as_str).chain(call.config.iter().copied());
     let mut found: Vec<Objection> =
-        call.config.iter().filter_map(|setting| setting_objection(setting)).collect();
-    let found_here = match call.verb {
-        "commit" => commit(call),
-        "add" | "stage" => add(call).into_iter().collect(),
-        _ => tree(call, exists).or_else(|| plumbing(call)).into_iter().collect(),
-    };
-    found.extend(found_here);
+        settings.filter_map(|setting| setting_objection(setting, &parts)).collect();
+    found.extend(tree(call, facts.exists).or_else(|| plumbing(call)));
+    match call.verb {
+        "commit" => found.extend(commit(call)),
+        "add" | "stage" => found.extend(add(call)),
+        _ => {}
+    }
     found
 }
 
@@ -183,24 +187,29 @@ fn config(call: &Call<'_>) -> Option<Objection> {
     };
     words
         .first()
-        .and_then(|key| setting_objection(key))
+        .and_then(|key| setting_objection(key, &[Part::Branch, Part::Config]))
         .map(|found| Objection { what: call.typed(), ..found })
 }
 
-/// Settings that lead git past the hooks, or give a command another name.
-fn setting_objection(setting: &str) -> Option<Objection> {
+/// Settings that lead a git that writes these parts past the hooks or elsewhere, or give a command another name.
+fn setting_objection(setting: &str, parts: &[Part]) -> Option<Objection> {
     let key = setting.split('=').next().unwrap_or(setting).to_ascii_lowercase();
     let why = match key.as_str() {
-        "core.hookspath" => "it steps around the hooks that guard commits",
+        "core.hookspath" if runs_hooks(parts) => "it steps around the hooks that guard commits",
+        _ if key.starts_with("hook.") && runs_hooks(parts) => "it steps around the hooks that guard commits",
+        _ if parts.is_empty() => return None,
         "core.worktree" | "core.bare" | "core.gitproxy" | "include.path" => "it changes git for everybody",
         "core.fsmonitor" | "core.sshcommand" | "core.editor" | "sequence.editor" => return None,
-        _ if key.starts_with("alias.") => "another name hides what a command does",
+        _ if key.starts_with("alias.") && parts.contains(&Part::Config) => {
+            "another name hides what a command does"
+        }
         // To switch a filter off for one command is what Git LFS does all the time.
         _ if key.starts_with("filter.") && setting.ends_with('=') => return None,
         _ if key.starts_with("includeif.") || key.starts_with("filter.") => "it changes git for everybody",
         _ => return None,
     };
-    Some(Objection::new(format!("git -c {setting}"), why, "run the plain git command"))
+    let instead = if parts.contains(&Part::Branch) { COMMIT } else { "run the plain git command" };
+    Some(Objection::new(format!("git -c {setting}"), why, instead))
 }
 
 /// True if the arguments name files: behind `--`, or nothing but paths that exist.

@@ -1,8 +1,10 @@
 use super::*;
+use crate::objection::When;
 
 fn judged(line: &str) -> Vec<Objection> {
     let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-    objections(&args, |path| path == Path::new("file.txt") || path == Path::new("."), None)
+    let exists = |path: &Path| path == Path::new("file.txt") || path == Path::new(".");
+    objections(&args, &Facts { exists: &exists, alias: &|_| None, settings: &[], run: None })
 }
 
 fn is_refused(line: &str) -> bool {
@@ -167,8 +169,9 @@ fn run_agent() -> RunAgent {
 
 fn refused_in_run(line: &str) -> Option<Objection> {
     let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-    let found = objection(&args, |path| path == Path::new("file.txt"), Some(&run_agent()));
-    found.filter(|objection| objection.when == When::InRun)
+    let exists = |path: &Path| path == Path::new("file.txt");
+    let facts = Facts { exists: &exists, alias: &|_| None, settings: &[], run: Some(&run_agent()) };
+    objections(&args, &facts).into_iter().find(|objection| objection.when == When::InRun)
 }
 
 #[test]
@@ -282,4 +285,82 @@ fn an_agent_of_a_run_is_told_what_to_type() {
     assert!(unknown.refusal().ends_with("mala commit -m 'ISSUE: what changes'"));
     let variable = variable_objection("GIT_INDEX_FILE", Some(&run_agent())).unwrap();
     assert!(variable.instead.ends_with("mala commit -m 'bd-1: what changes'"), "{variable}");
+}
+
+#[test]
+fn git_that_only_looks_may_be_told_to_run_no_hooks() {
+    for line in [
+        "git -c core.hooksPath=/dev/null -c hook.x.enabled=false status --porcelain",
+        "git -c core.hooksPath=/dev/null rev-parse HEAD",
+        "git -c core.hooksPath= ls-files",
+        "git -c core.hooksPath= remote -v",
+        "git -c core.hooksPath= log -1",
+        "git -c core.hooksPath= diff",
+        "git -c core.hooksPath= add file.txt",
+        "git -c core.worktree=/x status",
+        "git -c alias.x=log x",
+    ] {
+        assert_eq!(judged(line), [], "{line}");
+    }
+    for line in [
+        "git -c hook.x.enabled=false commit -m x",
+        "git -c core.hooksPath= push",
+        "git -c core.hooksPath= no-such-command",
+        "git -c core.worktree=/x add file.txt",
+        "git -c alias.x=!ls x",
+    ] {
+        assert!(is_refused(line), "{line}");
+    }
+}
+
+#[test]
+fn settings_of_the_environment_count_like_those_of_the_command_line() {
+    let settings = ["core.hooksPath=".to_owned()];
+    let judged = |line: &str| {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        objections(&args, &Facts { exists: &|_| false, alias: &|_| None, settings: &settings, run: None })
+    };
+    assert_eq!(judged("git status"), []);
+    assert_eq!(judged("git commit -m x").len(), 1);
+}
+
+#[test]
+fn what_writes_protected_things_beside_others_is_refused_as_a_whole() {
+    let judged = |line: &str| {
+        let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let exists = |path: &Path| path == Path::new(".git");
+        let facts = Facts { exists: &exists, alias: &|_| None, settings: &[], run: None };
+        objections_enforced(&args, &facts)
+    };
+    for line in [
+        "git branch -m topic other",
+        "git branch -c topic other",
+        "git branch -u origin/main",
+        "git branch --track topic main",
+        "git branch topic origin/main",
+        "git push -u origin HEAD",
+        "git remote rename a b",
+        "git submodule add x",
+        "git config user.name x",
+        "git init",
+        "git maintenance register",
+        "git checkout -b topic origin/main",
+        "git svn fetch",
+    ] {
+        assert!(judged(line).iter().any(|objection| objection.when == When::Protected), "{line}");
+    }
+    for line in [
+        "git branch topic",
+        "git branch -D topic",
+        "git push origin HEAD",
+        "git fetch",
+        "git remote -v",
+        "git config user.name",
+        "git config --global user.name x",
+        "git init elsewhere",
+        "git worktree add ../x",
+        "git tag v1",
+    ] {
+        assert_eq!(judged(line), [], "{line}");
+    }
 }

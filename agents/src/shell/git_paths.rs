@@ -21,11 +21,15 @@ impl Walker<'_> {
         }
         match call.verb {
             "commit" => self.plan.commits = true,
+            "add" | "stage" | "reset" => self.git_stage(call, args, state),
+            "rm" if call.has(&["--cached"]) && !call.has(&["-n", "--dry-run"]) => {
+                self.git_stage(call, args, state);
+            }
             "rm" if !call.has(&["--cached", "-n", "--dry-run"]) => self.remove(args, state),
             "mv" if !call.has(&["-n", "--dry-run"]) => self.transfer("mv", args, state),
             "checkout" | "restore" => self.git_restore(call, args, state),
             "apply" => match (stdin, options::read(args, PLAIN)) {
-                (_, options) if options.has(&["check", "stat", "numstat", "summary", "cached"]) => {}
+                (_, options) if options.has(&["check", "stat", "numstat", "summary"]) => {}
                 (Stdin::Text(text), options) if options.operands.iter().all(|arg| arg.is("-")) => {
                     self.diff(text, 1, args, state);
                 }
@@ -46,11 +50,25 @@ impl Walker<'_> {
         }
     }
 
+    /// Files whose entries in the index a command changes.
+    fn git_stage(&mut self, call: &Call<'_>, args: &[Arg], state: &State) {
+        if call.has(&["-n", "--dry-run"]) {
+            return;
+        }
+        let behind = args.iter().position(|arg| arg.is("--")).map(|at| &args[at + 1..]);
+        let options = options::read(args, syntax("s:", &["source", "chmod", "pathspec-from-file"]));
+        let files: Vec<&Arg> =
+            behind.map_or_else(|| options.operands.clone(), |files| files.iter().collect());
+        // A commit is named like a file only by accident.
+        let is_commit = |arg: &Arg| behind.is_none() && matches!(arg.text.as_str(), "HEAD" | "@");
+        files.into_iter().filter(|file| !is_commit(file)).for_each(|file| self.stage(file, state));
+    }
+
     fn git_restore(&mut self, call: &Call<'_>, args: &[Arg], state: &State) {
         let is_index_only =
             call.verb == "restore" && call.has(&["--staged", "-S"]) && !call.has(&["--worktree", "-W"]);
         if is_index_only {
-            return;
+            return self.git_stage(call, args, state);
         }
         let behind = args.iter().position(|arg| arg.is("--")).map(|at| &args[at + 1..]);
         let options = options::read(args, syntax("s:", &["source", "conflict", "pathspec-from-file"]));

@@ -50,6 +50,8 @@ pub struct Surroundings<'a> {
     pub home: Option<&'a Path>,
     /// Whether a path is there. A folder `d` is recognised by `d/.`, so ask the file system, not a list.
     pub exists: &'a dyn Fn(&Path) -> bool,
+    /// What a command that git does not have stands for, as git's settings say.
+    pub alias: &'a dyn Fn(&str) -> Option<String>,
     /// The guarded commands.
     pub tests: &'a [CommandPattern],
     /// For an agent of a run.
@@ -83,6 +85,8 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Write {
     File(PathBuf),
+    /// What is staged of a file.
+    Staged(PathBuf),
     /// Whatever matches `rest` (in the language of [`mala_core::pattern`]) below the folder `base`.
     Pattern {
         base: PathBuf,

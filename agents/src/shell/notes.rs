@@ -76,6 +76,17 @@ impl Walker<'_> {
         }
     }
 
+    /// Notes that something else is staged of the operand's file. What is staged in a folder, or by a pattern, is known only then.
+    pub(super) fn stage(&mut self, arg: &Arg, state: &State) {
+        if arg.known == Known::All {
+            for path in self.paths(arg, state) {
+                if !self.is_folder(&path) {
+                    self.note(Write::Staged(path));
+                }
+            }
+        }
+    }
+
     /// The file, and everything below it if it is a folder.
     pub(super) fn write_tree(&mut self, arg: &Arg, state: &State) {
         self.write(arg, state);
@@ -116,7 +127,7 @@ impl Walker<'_> {
             return;
         }
         let path = match &write {
-            Write::File(path) => path.clone(),
+            Write::File(path) | Write::Staged(path) => path.clone(),
             Write::Pattern { base, rest } => base.join(rest),
         };
         if let Some(objection) = protected::objection(&path)

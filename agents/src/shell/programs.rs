@@ -191,15 +191,20 @@ impl Walker<'_> {
         for folder in &call.folders {
             self.change_folder(&[Arg::literal(*folder)], &mut state);
         }
-        for name in &start.env {
+        let exists = self.around.exists;
+        let folders = state.folders.clone();
+        let is_there = |path: &Path| folders.iter().any(|folder| exists(&folder.join(path)));
+        let facts =
+            git::Facts { exists: &is_there, alias: self.around.alias, settings: &[], run: self.around.run };
+        let objections = git::judge(&texts, &facts);
+        // What only looks is led nowhere.
+        let variables: Vec<&String> =
+            if git::may_write(&texts, &facts) { start.env.iter().collect() } else { Vec::new() };
+        for name in variables {
             if let Some(objection) = git::variable_objection(name, self.around.run) {
                 self.object(&objection, &state);
             }
         }
-        let exists = self.around.exists;
-        let folders = state.folders.clone();
-        let is_there = |path: &Path| folders.iter().any(|folder| exists(&folder.join(path)));
-        let objections = git::judge(&call, &is_there, self.around.run);
         objections.iter().for_each(|objection| self.object(objection, &state));
         let offset = args.len() - call.rest.len();
         self.git_paths(&call, &args[offset..], &mut state, &start.stdin);

@@ -5,7 +5,17 @@ use crate::objection::When;
 
 fn judge_with(command: &str, tests: &[CommandPattern]) -> Plan {
     let exists = |path: &Path| path.starts_with("/w/sub");
-    plan(command, Surroundings { cwd: Path::new("/w"), home: None, exists: &exists, tests, run: None })
+    plan(
+        command,
+        Surroundings {
+            cwd: Path::new("/w"),
+            home: None,
+            exists: &exists,
+            alias: &|_| None,
+            tests,
+            run: None,
+        },
+    )
 }
 
 fn judge(command: &str) -> Plan {
@@ -77,7 +87,14 @@ fn a_folder_is_recognised_in_a_real_file_system() {
     let folder = std::env::temp_dir();
     let file = std::env::current_exe().unwrap();
     let exists = |path: &Path| path.exists();
-    let around = Surroundings { cwd: Path::new("/"), home: None, exists: &exists, tests: &[], run: None };
+    let around = Surroundings {
+        cwd: Path::new("/"),
+        home: None,
+        exists: &exists,
+        alias: &|_| None,
+        tests: &[],
+        run: None,
+    };
     let copy = |target: &Path| plan(&format!("cp /x/name '{}'", target.display()), around).writes;
     assert_eq!(copy(&folder), [Write::File(folder.join("name"))]);
     assert_eq!(copy(&file), [Write::File(file.clone())]);
@@ -216,7 +233,14 @@ fn in_a_run_a_shell_command_cannot_move_the_branch_either() {
     let run = RunAgent { branch: Some("main".to_owned()), mark: None };
     let exists = |_: &Path| false;
     let in_run = |command: &str, run: Option<&RunAgent>| {
-        let around = Surroundings { cwd: Path::new("/w"), home: None, exists: &exists, tests: &[], run };
+        let around = Surroundings {
+            cwd: Path::new("/w"),
+            home: None,
+            exists: &exists,
+            alias: &|_| None,
+            tests: &[],
+            run,
+        };
         plan(command, around).objections.iter().filter(|objection| objection.when == When::InRun).count()
     };
     for command in
@@ -224,5 +248,22 @@ fn in_a_run_a_shell_command_cannot_move_the_branch_either() {
     {
         assert_eq!(in_run(command, Some(&run)), 1, "{command}");
         assert_eq!(in_run(command, None), 0, "{command}");
+    }
+}
+
+#[test]
+fn what_a_command_stages_is_noted() {
+    for command in [
+        "git add a.txt",
+        "git reset -- a.txt",
+        "git reset -q HEAD a.txt",
+        "git restore --staged a.txt",
+        "git rm -q --cached a.txt",
+        "git -C /w add a.txt",
+    ] {
+        assert_eq!(judge(command).writes, [Write::Staged("/w/a.txt".into())], "{command}");
+    }
+    for command in ["git add -n a.txt", "git add .", "git add sub", "git reset"] {
+        assert_eq!(judge(command).writes, [], "{command}");
     }
 }

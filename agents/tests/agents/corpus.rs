@@ -49,7 +49,10 @@ fn exists(path: &Path) -> bool {
 fn plan(command: &str) -> Plan {
     let (cwd, home) = (Path::new("/w"), Some(Path::new("/home/me")));
     let tests = ["cargo test", "pytest"].map(|pattern| pattern.parse().unwrap());
-    shell::plan(command, Surroundings { cwd, home, exists: &exists, tests: &tests, run: None })
+    shell::plan(
+        command,
+        Surroundings { cwd, home, exists: &exists, alias: &|_| None, tests: &tests, run: None },
+    )
 }
 
 fn judge(call: &Call) -> Plan {
@@ -97,7 +100,8 @@ fn expected_writes(call: &Call) -> Vec<Write> {
 fn inside(plan: &Plan) -> BTreeMap<&Write, usize> {
     let mut writes = BTreeMap::new();
     for write in &plan.writes {
-        let (Write::File(path) | Write::Pattern { base: path, .. }) = write;
+        // What is staged is no file of the checkout.
+        let (Write::File(path) | Write::Pattern { base: path, .. }) = write else { continue };
         if path.starts_with("/w") || path == &PathBuf::from("/w") {
             *writes.entry(write).or_insert(0) += 1;
         }

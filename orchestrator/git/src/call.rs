@@ -24,6 +24,12 @@ pub enum GitError {
     },
     #[error("`{command}` failed ({status}): {}", shown(.stderr, .hint))]
     Failed { command: String, status: ExitStatus, stderr: String, hint: Option<&'static str> },
+    #[error("cannot read the index `{}`", .path.display())]
+    Index {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("`{command}` was killed {times} times")]
     Killed { command: String, times: u32 },
     #[error(

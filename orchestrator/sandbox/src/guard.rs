@@ -21,6 +21,9 @@ pub struct Jail {
     /// Never writable from inside, whatever the guard says: git's hooks and configuration, mala's own folder.
     /// Absolute; a name that does not exist cannot be created either.
     pub protected: Vec<PathBuf>,
+    /// Other folders, canonical, that Landlock closes as well: what the [guard](Guard::judge_place) lets through there, the broker
+    /// performs.
+    pub closed: Vec<PathBuf>,
     /// Folders of the tree, canonical, that are [exempt](Guard::is_exempt), and of git's folder: the kernel runs calls in them
     /// by itself, which is faster. Those that do not exist, or hold something protected, are left to the broker.
     pub exempt: Vec<PathBuf>,
@@ -61,6 +64,14 @@ pub trait Guard: Send + Sync {
         false
     }
 
+    /// May this name, absolute and canonical, change at all, whatever its lock? Asked for all but git's own files.
+    fn judge_place(&self, _pid: u32, _path: &Path) -> Ruling {
+        Ruling::Allow
+    }
+
+    /// A process of the tree has made this directory in git's, absolute.
+    fn makes_git_directory(&self, _path: &Path) {}
+
     /// Why this protected path, absolute, cannot be changed, as one line for whoever tried. None for the usual words.
     fn explains_protected(&self, _path: &Path) -> Option<String> {
         None
@@ -88,8 +99,16 @@ pub trait Guard: Send + Sync {
         false
     }
 
-    /// A process of the tree is about to give the name `to` in git's folder to what is at `from`. Both are absolute.
-    fn replaces_git_file(&self, _from: &Path, _to: &Path) {}
+    /// May the process `pid` of the tree give the name `to` in git's folder to what is at `from`? Both are absolute. If so, it has
+    /// it next.
+    fn replaces_git_file(&self, _pid: u32, _from: &Path, _to: &Path) -> Ruling {
+        Ruling::Allow
+    }
+
+    /// May this file in git's folder, absolute, change in another way than by being [replaced](Self::replaces_git_file)?
+    fn judge_git_file(&self, _pid: u32, _path: &Path, _action: Action) -> Ruling {
+        Ruling::Allow
+    }
 
     /// Must this program wait for its turn? Asked when it may start. Dropped without further calls if it does not start,
     /// or if it descends from one that has had its turn and still runs: that one would wait for itself.
@@ -171,8 +190,17 @@ pub struct Attempt<'a> {
     /// The names it touches: canonical, relative to the root, exempt ones left out. A rename has both of its names, a
     /// file with several hard links has all that are in the tree.
     pub paths: &'a [&'a Path],
-    /// True if a folder, with everything below, is moved or changed. A new one needs no lock: nobody else must have its name.
-    pub is_folder: bool,
+    pub kind: EntryKind,
+}
+
+/// What an attempt is about. Of two that change places, what reaches furthest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EntryKind {
+    /// Anything that leads nowhere else and has nothing below it.
+    File,
+    Symlink,
+    /// With everything below it, if it is moved or changed. A new one needs no lock: nobody else must have its name.
+    Directory,
 }
 
 impl Attempt<'_> {

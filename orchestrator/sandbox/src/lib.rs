@@ -131,8 +131,8 @@ mod linux;
 mod other;
 
 pub use guard::{
-    Action, Attempt, Exit, FileIdentity, GitLock, Guard, Hold, Jail, Orphans, Ruling, SandboxError, Start,
-    Support, Unsupported, Writer,
+    Action, Attempt, EntryKind, Exit, FileIdentity, GitLock, Guard, Hold, Jail, Orphans, Ruling,
+    SandboxError, Start, Support, Unsupported, Writer,
 };
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use linux::{

@@ -94,7 +94,8 @@ pub fn index_file(scope: &Scope) -> PathBuf {
 
 /// What an agent's tree is kept in: the checkout, with everything that could turn others against it out of reach, and
 /// `exempt` folders where it does what it likes. What is `reserved` for mala or for people is out of reach as well.
-pub fn jail(scope: &Scope, mut exempt: Vec<PathBuf>, reserved: Vec<PathBuf>) -> Jail {
+/// `others` are the other checkouts of the repository.
+pub fn jail(scope: &Scope, mut exempt: Vec<PathBuf>, reserved: Vec<PathBuf>, others: Vec<PathBuf>) -> Jail {
     let git_dir = scope.git_dir().to_path_buf();
     // Whoever could write these would be without hooks from then on, also where no kernel watches.
     let hooks = Client::ALL.into_iter().flat_map(install::files).map(|name| scope.root().join(name));
@@ -112,10 +113,12 @@ pub fn jail(scope: &Scope, mut exempt: Vec<PathBuf>, reserved: Vec<PathBuf>) -> 
     // Whoever owns a folder there can move any process of the user's, stop it and end it.
     protected.extend(Some(PathBuf::from(CGROUPS)).filter(|folder| folder.is_dir()));
     protected.extend(reserved);
+    // A checkout in an ignored directory is no ignored file.
+    exempt.retain(|directory| !others.iter().any(|other| other.starts_with(directory)));
     // What is in there has its name from its content, or is a history of names, and is nobody's.
     exempt.extend(["objects", "logs"].map(|name| git_dir.join(name)));
     let spares = Some(spares(scope));
-    Jail { root: scope.root().to_path_buf(), git_dir, protected, exempt, spares }
+    Jail { root: scope.root().to_path_buf(), git_dir, protected, closed: others, exempt, spares }
 }
 
 /// Where the folders are that the kernel tier makes in advance.

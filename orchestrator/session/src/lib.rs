@@ -25,6 +25,7 @@ pub mod hook;
 mod ignored;
 pub mod jail;
 mod orphaned_work;
+mod other_checkouts;
 mod reads;
 pub mod refusal;
 mod release;

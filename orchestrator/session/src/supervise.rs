@@ -149,7 +149,7 @@ impl Supervision {
         let exempt = exempt.iter().map(|directory| self.scope.root().join(directory)).collect();
         let mut command = with_git_environment(command());
         command.env(supervisor_socket::VARIABLE, socket.socket());
-        let jail = jail::jail(&self.scope, exempt, self.reserved(guard));
+        let jail = jail::jail(&self.scope, exempt, self.reserved(guard), guard.git_guard().others().roots());
         Ok(mala_sandbox::run(&jail, guard.clone(), command)?)
     }
 

@@ -1,14 +1,17 @@
 //! `mala exec`: ownership is physical.
 
+mod ancestors;
 mod dead_holders;
 mod deputy;
 mod ends;
 mod fallback;
+mod git_commands;
 mod hand_overs;
 mod ignored;
 mod programs;
 mod reach;
 mod signals;
+mod staged;
 mod writes;
 
 use std::fs;

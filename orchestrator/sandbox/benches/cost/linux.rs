@@ -107,6 +107,7 @@ fn jail(root: &Path) -> Jail {
         root: root.to_owned(),
         git_dir: root.join(".git"),
         protected: Vec::new(),
+        closed: Vec::new(),
         exempt: Vec::new(),
         spares: None,
     }

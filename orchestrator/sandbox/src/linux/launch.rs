@@ -77,7 +77,7 @@ pub(crate) fn arrange(
 ) {
     let root = OsStr::as_bytes(root.as_os_str()).to_vec();
     let open_files = limits::raise_open_files();
-    let kit = Kit { control, ruleset, program: filter::program(), root, mask, open_files };
+    let kit = Kit { control, ruleset, program: filter::program(filter::User::own()), root, mask, open_files };
     // SAFETY: `enter` allocates nothing, takes no lock and never unwinds into the parent's frames.
     unsafe { command.pre_exec(move || enter(&kit)) };
 }

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 
 use super::handle;
 use super::task::Task;
+use crate::EntryKind;
 
 /// Links followed before a path counts as a loop; the kernel's own limit.
 const MAX_LINKS: u32 = 40;
@@ -95,6 +96,13 @@ impl Place {
     /// True if the caller's path ended in a slash, which only folders may have.
     pub(crate) fn has_slash(&self) -> bool {
         self.slash
+    }
+
+    pub(crate) fn kind(&self) -> EntryKind {
+        match self.is_folder() {
+            true => EntryKind::Directory,
+            false => EntryKind::File,
+        }
     }
 
     pub(crate) fn is_folder(&self) -> bool {

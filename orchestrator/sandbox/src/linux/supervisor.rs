@@ -14,6 +14,7 @@ use rustix::net::{
 use rustix::{cmsg_space, net};
 
 use super::broker::Broker;
+use super::filter::User;
 use super::landlock::Allowed;
 use super::launch::{self, Control, FAILED, LISTENER, Step};
 use super::notify::Listener;
@@ -24,6 +25,20 @@ use super::zones::Zones;
 use super::{keeper, landlock, mounts, probe::probe};
 use crate::{Exit, Guard, Jail, SandboxError, Unsupported};
 
+/// Where root tells the kernel what to run, and more of the kind: `core_pattern`, `modprobe`, `uevent_helper`, `binfmt_misc`. What is
+/// to be run runs outside of every tree.
+const KERNEL: [&str; 3] = ["/proc/sys", "/proc/sysrq-trigger", "/sys"];
+
+/// The same, with what root must not write in it. To ordinary users the kernel itself says no.
+fn with_kernel_files(jail: &Jail) -> Jail {
+    let mut jail = jail.clone();
+    if User::own() == User::Root {
+        let files = KERNEL.map(PathBuf::from).into_iter().filter(|file| file.exists());
+        jail.protected.extend(files);
+    }
+    jail
+}
+
 /// Runs `command` so that it and everything it starts can only make the changes that `guard` allows. Blocks until
 /// the first process ended and no process of its tree is left.
 ///
@@ -32,11 +47,13 @@ use crate::{Exit, Guard, Jail, SandboxError, Unsupported};
 /// with other threads calls [`take_signals`](crate::take_signals) before it makes them.
 pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<Exit, SandboxError> {
     probe()?;
+    let jail = &with_kernel_files(jail);
     let prepare = |what| move |source| SandboxError::Prepare { what, source };
     let mut places = vec![jail.root.as_path(), jail.git_dir.as_path()];
     places.extend(jail.protected.iter().map(PathBuf::as_path));
     let aliases = mounts::aliases(&places).map_err(prepare("reading the mounts"))?;
     let mut denied: Vec<PathBuf> = places.iter().map(|place| place.to_path_buf()).collect();
+    denied.extend(jail.closed.iter().cloned());
     denied.extend(aliases.iter().map(|alias| alias.mounted_at.clone()));
     let exempt = exempt_folders(jail, &denied);
     let spares = jail.spares.as_deref().map(Spares::make).unwrap_or_default();
@@ -76,8 +93,9 @@ pub fn run(jail: &Jail, guard: Arc<dyn Guard>, mut command: Command) -> Result<E
 /// The exempt folders that Landlock can allow: those that exist and hold nothing that must stay closed.
 fn exempt_folders(jail: &Jail, denied: &[PathBuf]) -> Vec<Allowed> {
     let is_open = |folder: &&PathBuf| {
-        let is_within =
-            |name: &PathBuf| folder.starts_with(name) && ![&jail.root, &jail.git_dir].contains(&name);
+        // The tree and git's folder may themselves lie in what is closed.
+        let is_around = |name: &PathBuf| jail.root.starts_with(name) || jail.git_dir.starts_with(name);
+        let is_within = |name: &PathBuf| folder.starts_with(name) && !is_around(name);
         !denied.iter().any(|name| name.starts_with(folder) || is_within(name))
     };
     jail.exempt.iter().filter(is_open).filter_map(|folder| Allowed::open(folder.clone()).ok()).collect()

@@ -207,6 +207,7 @@ mod tests {
             root: "/home/u/repo".into(),
             git_dir: "/home/u/repo/.git".into(),
             protected: vec!["/home/u/repo/.git/hooks".into(), "/home/u/repo/.git/mala".into()],
+            closed: Vec::new(),
             exempt: Vec::new(),
             spares: None,
         };

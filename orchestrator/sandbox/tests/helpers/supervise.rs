@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use mala_sandbox::{Attempt, Guard, Jail, Ruling};
+use mala_sandbox::{Attempt, EntryKind, Guard, Jail, Ruling};
 
 struct OneHeld {
     held: PathBuf,
@@ -19,7 +19,10 @@ impl Guard for OneHeld {
     fn judge(&self, attempt: &Attempt<'_>) -> Ruling {
         let lent = self.over.exists().then_some(Path::new("lent.txt"));
         let touches = |held: &&Path| {
-            attempt.paths.iter().any(|path| path == held || attempt.is_folder && held.starts_with(path))
+            attempt
+                .paths
+                .iter()
+                .any(|path| path == held || attempt.kind == EntryKind::Directory && held.starts_with(path))
         };
         match [Some(self.held.as_path()), lent].into_iter().flatten().find(touches) {
             Some(held) => {
@@ -47,7 +50,7 @@ fn main() {
     let over = root.join("ignored/over");
     let (exempt, spares) =
         (vec![root.join("ignored"), git_dir.join("objects")], Some(git_dir.join("mala/spares")));
-    let jail = Jail { root, git_dir, protected, exempt, spares };
+    let jail = Jail { root, git_dir, protected, closed: Vec::new(), exempt, spares };
     let code = match mala_sandbox::run(&jail, Arc::new(OneHeld { held, over }), command) {
         Ok(exit) => exit.code.unwrap_or_else(|| 128 + exit.signal.unwrap_or(0)),
         Err(error) => {

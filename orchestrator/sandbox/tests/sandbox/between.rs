@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use mala_sandbox::{Attempt, Guard, Jail, Ruling};
+use mala_sandbox::{Attempt, EntryKind, Guard, Jail, Ruling};
 
 use crate::world::{User, World};
 
@@ -22,7 +22,11 @@ struct Meanwhile {
 
 impl Guard for Meanwhile {
     fn judge(&self, attempt: &Attempt<'_>) -> Ruling {
-        self.asked.lock().unwrap().push(format!("{:?} {}", attempt.paths, attempt.is_folder));
+        self.asked.lock().unwrap().push(format!(
+            "{:?} {}",
+            attempt.paths,
+            attempt.kind == EntryKind::Directory
+        ));
         if let Some(deed) = self.deed.lock().unwrap().take() {
             deed();
         }
@@ -57,7 +61,8 @@ fn supervise(world: &World, script: &str, deed: Option<Deed>) -> Arc<Meanwhile> 
     let mut command = Command::new("python3");
     command.args(["-c", &format!("import os\n{script}")]).current_dir(&root).stderr(Stdio::null());
     let git_dir = root.join(".git");
-    let jail = Jail { git_dir, root, protected: Vec::new(), exempt: Vec::new(), spares: None };
+    let jail =
+        Jail { git_dir, root, protected: Vec::new(), closed: Vec::new(), exempt: Vec::new(), spares: None };
     mala_sandbox::run(&jail, Arc::clone(&guard) as Arc<dyn Guard>, command).unwrap();
     guard
 }

@@ -337,7 +337,14 @@ impl Guard for Nervous {
 
 fn jail(world: &World) -> Jail {
     let root = world.root();
-    Jail { git_dir: root.join(".git"), root, protected: Vec::new(), exempt: Vec::new(), spares: None }
+    Jail {
+        git_dir: root.join(".git"),
+        root,
+        protected: Vec::new(),
+        closed: Vec::new(),
+        exempt: Vec::new(),
+        spares: None,
+    }
 }
 
 #[test]

@@ -82,7 +82,7 @@ struct Own {
 
 /// An index, if there was one, kept open so that no other file gets its number.
 #[derive(Debug)]
-struct Seen(Option<File>);
+pub(crate) struct Seen(Option<File>);
 
 impl Seen {
     fn is(&self, index: Option<FileIdentity>) -> bool {
@@ -204,7 +204,14 @@ impl StaleIndex {
         knowledge
     }
 
-    fn see(&self) -> Seen {
+    /// What a program takes was looked at before it began, when the index was the one that was `seen`.
+    pub(super) fn judged_at_start(&self, pid: u32, seen: Seen) {
+        if let Some(program) = self.known().programs.get_mut(&pid) {
+            program.judged = Judged::Index(seen);
+        }
+    }
+
+    pub(super) fn see(&self) -> Seen {
         Seen(open_regular(&self.index).ok())
     }
 

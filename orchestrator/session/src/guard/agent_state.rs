@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use mala_core::{AgentId, Key, Target};
-use mala_sandbox::{Action, Attempt};
+use mala_sandbox::{Action, Attempt, EntryKind};
 use mala_store::{EventKind, Party, Store, StoreError, Which};
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ impl AgentState {
 
     /// The agent got `keys` when the store had this version.
     pub(super) fn note_grant(&mut self, attempt: &Attempt<'_>, keys: &[Key], version: i64) -> Then {
-        if attempt.is_folder {
+        if attempt.kind == EntryKind::Directory {
             return match (attempt.action, keys) {
                 (Action::Rename, [from, to]) => {
                     self.folders_move(&[(from, to)]);

@@ -28,6 +28,11 @@ impl ForeignLocks {
         Self { version, locks, files, rest }
     }
 
+    /// True if they hold no file and no pattern.
+    pub(super) fn are_none(&self) -> bool {
+        self.files.is_empty() && self.rest.iter().all(|index| self.locks[*index].is_named())
+    }
+
     pub(super) fn hold(&self, agent: &AgentId, want: &Want) -> bool {
         let overlaps = |lock: &Lock| lock.claim().overlaps(&want.claim(agent));
         match &want.target {

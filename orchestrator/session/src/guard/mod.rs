@@ -2,8 +2,10 @@
 
 mod agent_state;
 mod foreign_locks;
+mod index_entries;
 mod refusals;
 
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +13,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use mala_agents::When;
+use mala_agents::{Objection, When};
 use mala_config::{Settings, Unlocked};
 use mala_core::text::{causes, plain};
-use mala_core::{AgentId, Fence, Key, Lock, Mode, Scope, Target, Want};
+use mala_core::{AgentId, Conflict, Fence, Key, Lock, Mode, Scope, Target, Want};
 use mala_gate::evidence::command_line;
 use mala_logs::telemetry::{LockResult, metrics};
-use mala_sandbox::{Action, Attempt, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers};
+use mala_sandbox::{
+    Action, Attempt, EntryKind, GitLock, Guard, Hold, Ruling, Start, Writer, has_writers, writers,
+};
 use mala_store::process::Process;
 use mala_store::{Cause, EventKind, Outcome, Party, Refusal, Request, Store, StoreError, Which};
 use serde_json::json;
@@ -28,7 +32,7 @@ use crate::acquire::{
     WRITERS_POLL_INTERVAL, WRITERS_TIMEOUT, give_back, open_elsewhere, path_of, reserve,
     wait_for_dead_writers,
 };
-use crate::git_guard::{GitGuard, IndexView};
+use crate::git_guard::{ANOTHER_CHECKOUT, GitGuard, IndexView};
 use crate::ignored::Ignored;
 use crate::reads::{Freshness, Look, Reads, changed_by};
 use crate::refusal::{self, Reader};
@@ -216,14 +220,20 @@ impl StoreGuard {
             let message = format!("`{}` is being handed on; ask for it again", plain(key));
             return Ok(Decision::Refuse(message));
         }
-        if attempt.is_folder && attempt.action == Action::Create {
+        let is_directory = attempt.kind == EntryKind::Directory;
+        if is_directory && attempt.action == Action::Create {
             return self.decide_on_new_folder(state, attempt, keys);
         }
+        if attempt.kind == EntryKind::Symlink
+            && let Some(refusal) = self.redirected(state, attempt, keys)?
+        {
+            return Ok(Decision::Refuse(refusal));
+        }
         let version = state.store.data_version()?;
-        if !attempt.is_folder && keys.iter().all(|key| state.is_held(key, version)) {
+        if !is_directory && keys.iter().all(|key| state.is_held(key, version)) {
             return Ok(Decision::allow(state.then(attempt.action, keys)));
         }
-        if let Some(key) = keys.iter().find(|key| attempt.is_folder && all_in(key.as_bytes()).is_none()) {
+        if let Some(key) = keys.iter().find(|key| is_directory && all_in(key.as_bytes()).is_none()) {
             return Ok(Decision::Refuse(format!(
                 "the path of `{}` is too long for a folder to be locked with all that is in it",
                 plain(key)
@@ -231,7 +241,7 @@ impl StoreGuard {
         }
         let mut wants = Vec::new();
         for key in keys {
-            wants.extend(wants_of(key, attempt.is_folder));
+            wants.extend(wants_of(key, is_directory));
         }
         if self.unlocked == Unlocked::Deny
             && attempt.action != Action::Create
@@ -295,7 +305,7 @@ impl StoreGuard {
         locks: &[Lock],
         since: Fence,
     ) -> Result<Option<String>, StoreError> {
-        if attempt.is_folder || attempt.action == Action::Create {
+        if attempt.kind == EntryKind::Directory || attempt.action == Action::Create {
             return Ok(None);
         }
         let mut changed = Vec::new();
@@ -328,7 +338,9 @@ impl StoreGuard {
         if others.is_some_and(|others| !wants.iter().any(|want| others.hold(agent, want))) {
             return Ok(Decision::allow(Then::Nothing));
         }
-        let conflicts = state.store.check(agent, &wants)?;
+        let mut conflicts = state.store.check(agent, &wants)?;
+        // What is locked below it needs it.
+        conflicts.retain(|Conflict { want, holder }| want.claim(agent).overlaps(&holder.claim()));
         if conflicts.is_empty() {
             return Ok(Decision::allow(Then::Nothing));
         }
@@ -336,10 +348,67 @@ impl StoreGuard {
         Ok(Decision::Refuse(sentence(&mut state.store, agent, &refusal, &self.reader(attempt))))
     }
 
+    /// What is said against a git that begins with `args`.
+    fn said_against(&self, start: &Start<'_>, args: &[OsString]) -> Option<String> {
+        let objections = self.git_guard.objections(start, args);
+        if !objections.is_empty() {
+            let is_free = self.state.lock().is_ok_and(|mut state| self.holds_everything(&mut state));
+            let counts = |objection: &&Objection| !is_free || objection.when != When::Always;
+            if let Some(objection) = objections.iter().find(counts) {
+                return Some(objection.to_string());
+            }
+        }
+        let commit = self.git_guard.commit(start, args)?;
+        let why = self.foreign_commit(start, &commit)?;
+        Some(format!("`{}` is refused in a shared checkout: {why}", command_line(args)))
+    }
+
+    /// Why a symlink cannot get its new name: what others have locked below that name would lead elsewhere.
+    fn redirected(
+        &self,
+        state: &mut AgentState,
+        attempt: &Attempt<'_>,
+        keys: &[Key],
+    ) -> Result<Option<String>, StoreError> {
+        let agent = &self.party.agent;
+        let new = match attempt.action {
+            Action::Create | Action::Exchange => keys,
+            Action::Rename | Action::Link => keys.last().map(std::slice::from_ref).unwrap_or_default(),
+            Action::Write | Action::Delete | Action::Chmod => &[],
+        };
+        for key in new {
+            if state.others().is_some_and(|others| !others.hold_below(agent, key)) {
+                continue;
+            }
+            let Some(all) = all_in(key.as_bytes()) else {
+                return Ok(Some(format!("the path of `{}` is too long for a symlink", plain(key))));
+            };
+            let want = Want { target: Target::Pattern(all), ..want_of(key) };
+            let conflicts = state.store.check(agent, &[want])?;
+            if !conflicts.is_empty() {
+                let refusal = Refusal { cause: Cause::Held, conflicts };
+                return Ok(Some(sentence(&mut state.store, agent, &refusal, &self.reader(attempt))));
+            }
+        }
+        Ok(None)
+    }
+
     /// Where hints are typed: most likely where the program is.
     fn reader(&self, attempt: &Attempt<'_>) -> Reader<'_> {
         let cwd = fs::read_link(format!("/proc/{}/cwd", attempt.pid));
         Reader::new(&self.scope, &cwd.unwrap_or_else(|_| self.scope.root().to_path_buf()))
+    }
+
+    /// True if the agent holds a file of another checkout, by the locks there.
+    fn holds_in(&self, root: &Path, path: &Path) -> bool {
+        let holds = || -> Option<bool> {
+            let scope = Scope::discover(root).ok()?;
+            let mut store = Store::open(&scope).ok()?;
+            let holders = store.holders(&want_of(&key(path.strip_prefix(root).ok()?))).ok()?;
+            let is_own = |lock: &Lock| lock.agent == self.party.agent && lock.mode == Mode::Exclusive;
+            Some(holders.iter().any(is_own))
+        };
+        holds().unwrap_or(false)
     }
 
     fn holds_all(&self, state: &mut AgentState, wants: &[Want]) -> Result<bool, StoreError> {
@@ -471,16 +540,24 @@ impl Guard for StoreGuard {
         self.git_guard.refusal_at(path).map(|text| format!("mala: {text}"))
     }
 
+    fn judge_place(&self, pid: u32, path: &Path) -> Ruling {
+        match self.git_guard.others().around(path) {
+            Some(root) if !self.holds_in(&root, path) => self.refuse_git(pid, path, ANOTHER_CHECKOUT),
+            _ => Ruling::Allow,
+        }
+    }
+
+    fn makes_git_directory(&self, path: &Path) {
+        self.git_guard.others().note_made(path);
+    }
+
     fn judge_start(&self, start: &Start<'_>) -> Ruling {
         let Some(args) = self.git_guard.begins(start) else { return Ruling::Allow };
         if self.is_mala(start.pid) {
             return Ruling::Allow;
         }
-        let Some(objection) = self.git_guard.objection(start, &args) else { return Ruling::Allow };
+        let Some(said) = self.said_against(start, &args) else { return Ruling::Allow };
         let Ok(mut state) = self.state.lock() else { return refuse("mala failed; start the agent again") };
-        if objection.when != When::InRun && self.holds_everything(&mut state) {
-            return Ruling::Allow;
-        }
         let refused = RefusedWrite { program: "git".to_owned(), what: cut(command_line(&args)) };
         if state.refusals.is_next_place(start.pid, &refused.what, Instant::now()) {
             return Ruling::Refuse { message: String::new() };
@@ -488,7 +565,7 @@ impl Guard for StoreGuard {
         if let Some(message) = state.repeats(|| refused.clone()) {
             return Ruling::Refuse { message };
         }
-        let said = cut(objection.to_string());
+        let said = cut(said);
         let ruling = refuse(&said);
         if let Ruling::Refuse { message } = &ruling {
             let detail = json!({ "command": refused.what, "said": said });
@@ -516,12 +593,27 @@ impl Guard for StoreGuard {
         self.git_guard.waits(pid, path)
     }
 
-    fn replaces_git_file(&self, from: &Path, to: &Path) {
+    fn replaces_git_file(&self, pid: u32, from: &Path, to: &Path) -> Ruling {
+        if self.git_guard.is_index_of_another(to) {
+            return self.refuse_git(pid, to, ANOTHER_CHECKOUT);
+        }
+        if let Some(message) = self.foreign_replacement(from, to) {
+            return self.refuse_git(pid, to, &message);
+        }
         if let Some((commit, parent)) = self.git_guard.replaces(from, to)
             && let Ok(mut state) = self.state.lock()
         {
             state.note_commit(json!({ "commit": commit, "parent": parent }));
         }
+        Ruling::Allow
+    }
+
+    fn judge_git_file(&self, pid: u32, path: &Path, action: Action) -> Ruling {
+        let Some(message) = self.git_guard.refusal_to_change(path, action) else { return Ruling::Allow };
+        if self.state.lock().is_ok_and(|mut state| self.holds_everything(&mut state)) {
+            return Ruling::Allow;
+        }
+        self.refuse_git(pid, path, message)
     }
 
     fn hold(&self, start: &Start<'_>) -> Option<Box<dyn Hold>> {

@@ -12,6 +12,7 @@ use mala_core::key::KeyError;
 use mala_core::text::{causes, plain};
 use mala_core::{CommandPattern, Conflict, Key, Lock, Mode, Scope, Target, Want};
 use mala_git::Repo;
+use mala_git::config_file::SettingsList;
 use mala_store::{EventKind, Outcome, Request};
 use serde_json::json;
 
@@ -155,7 +156,7 @@ enum Refused {
 struct Share {
     /// To be taken.
     files: Vec<Want>,
-    /// What a pattern or a folder covers is known only when the command has run, and what lies in a repository of its own is
+    /// What is staged of a file needs no lock. What a pattern or a folder covers is known only when the command has run, and what lies in a repository of its own is
     /// taken there; here it must merely be nobody's.
     others: Vec<Want>,
 }
@@ -166,7 +167,7 @@ fn take(places: &mut Places<'_>, tool: &ToolCall, writes: &[Write]) -> Result<Op
     let mut shares: Vec<(Scope, Share)> = Vec::new();
     for write in writes {
         let path = match write {
-            Write::File(path) => path,
+            Write::File(path) | Write::Staged(path) => path,
             Write::Pattern { base, .. } => base,
         };
         for (depth, scope) in places.around(path)?.into_iter().enumerate() {
@@ -185,7 +186,7 @@ fn take(places: &mut Places<'_>, tool: &ToolCall, writes: &[Write]) -> Result<Op
             });
             let share = &mut shares[at].1;
             match want.target {
-                Target::File(_) if depth == 0 => share.files.push(want),
+                Target::File(_) if depth == 0 && !matches!(write, Write::Staged(_)) => share.files.push(want),
                 _ => share.others.push(want),
             }
         }
@@ -201,7 +202,9 @@ fn take(places: &mut Places<'_>, tool: &ToolCall, writes: &[Write]) -> Result<Op
 /// What would be written of a checkout, if anything.
 fn want(scope: &Scope, write: &Write, depth: usize) -> Result<Option<Want>, SessionError> {
     let found = match write {
-        Write::File(path) => scope.want(scope.root(), path.as_os_str(), Mode::Exclusive, Reading::Literal),
+        Write::File(path) | Write::Staged(path) => {
+            scope.want(scope.root(), path.as_os_str(), Mode::Exclusive, Reading::Literal)
+        }
         Write::Pattern { base, rest } => scope.want(base, OsStr::new(rest), Mode::Exclusive, Reading::Guess),
     };
     match found {
@@ -259,8 +262,19 @@ fn shell(
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let run = places.run_agent()?;
     let exists = |path: &Path| path.exists();
-    let surroundings =
-        Surroundings { cwd, home: home.as_deref(), exists: &exists, tests: &tests, run: run.as_ref() };
+    let alias = |name: &str| {
+        let scope = here.as_ref()?;
+        let local = [scope.git_dir().join("config")];
+        SettingsList::of(|name| std::env::var_os(name), &local).alias(name)
+    };
+    let surroundings = Surroundings {
+        cwd,
+        home: home.as_deref(),
+        exists: &exists,
+        alias: &alias,
+        tests: &tests,
+        run: run.as_ref(),
+    };
     let plan = plan(command, surroundings);
     if let Some(answer) = object(places, tool, &plan, cwd)? {
         return Ok(Judged::Refused(answer));
@@ -298,6 +312,7 @@ fn object(
             let is_idle = match objection.when {
                 When::Always => session.holds_everything()?,
                 When::ForeignChanges => session.holds_everything()? || !has_foreign_changes(session)?,
+                When::Protected => false,
                 When::InRun => session.party.run.is_none(),
             };
             if !is_idle {

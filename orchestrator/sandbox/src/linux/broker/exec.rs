@@ -47,7 +47,12 @@ impl Session<'_> {
                 Vec::new()
             })
         };
-        let env = || read_env(self.task, env).unwrap_or_default();
+        let env = || {
+            read_env(self.task, env).unwrap_or_else(|error| {
+                failed.set(Some(error));
+                Vec::new()
+            })
+        };
         let start = Start::new(self.task.tid, program, OsStr::from_bytes(&called), args, env);
         let is_read = || failed.get().map_or(Ok(()), Err);
         let ruling = self.ask(|guard| guard.judge_start(&start));

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 use super::Answer;
 use super::call::{At, AttributeChange, Owner};
 use super::session::{Permit, Session};
-use crate::Action;
 use crate::linux::handle;
 use crate::linux::resolve::{self, Found, Last, Object, Place};
+use crate::{Action, EntryKind};
 
 /// The kernel's limits.
 const ATTRIBUTE_NAME_MOST: usize = 255;
@@ -87,7 +87,7 @@ impl Session<'_> {
         let (found, permit) = if name.starts_with(b"system.") {
             self.may_change(&object, Action::Chmod)?
         } else {
-            let permit = self.permit(Action::Chmod, &[], false)?;
+            let permit = self.permit(Action::Chmod, &[], EntryKind::File)?;
             match &object {
                 Object::Named(place) => (place.found.as_ref().ok_or(Errno::NOENT)?, permit),
                 Object::Nameless(found) => (found, permit),
@@ -109,13 +109,14 @@ impl Session<'_> {
     /// Asks for a change to an existing file under all of its names.
     fn may_change<'o>(&self, object: &'o Object, action: Action) -> Result<(&'o Found, Permit<'_>), Errno> {
         let place = match object {
-            Object::Nameless(found) => return Ok((found, self.permit(action, &[], false)?)),
+            Object::Nameless(found) => return Ok((found, self.permit(action, &[], EntryKind::File)?)),
             Object::Named(place) => place,
         };
         let found = place.found.as_ref().ok_or(Errno::NOENT)?;
         let names = self.names(found, self.lane(place)?);
+        self.expect_own_of_git(&place.path, action)?;
         let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
-        let permit = self.permit(action, &names, place.is_folder())?;
+        let permit = self.permit(action, &names, place.kind())?;
         if !names.is_empty() {
             self.expect(&[place], Place::is_unchanged)?;
         }

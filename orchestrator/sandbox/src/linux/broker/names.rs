@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use super::call::At;
 use super::session::{Lane, Permit, Session, Side};
 use super::{Answer, Rules};
-use crate::Action;
 use crate::linux::handle;
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::task::hands_down_access;
 use crate::linux::zones::Zone;
+use crate::{Action, EntryKind, Ruling};
 
 /// The names of `lanes` that the guard is asked about.
 pub(super) fn judged<'p>(lanes: &[Lane<'p>]) -> Vec<&'p Path> {
@@ -84,6 +84,7 @@ impl Session<'_> {
         if lane.is_for_kernel() {
             return Ok(Answer::Proceed);
         }
+        self.expect_own_of_git(&place.path, Action::Delete)?;
         // The kernel would refuse it as well, but by then it may be another file.
         match (place.is_folder(), flags.contains(AtFlags::REMOVEDIR)) {
             (true, false) => return Err(Errno::ISDIR),
@@ -92,7 +93,7 @@ impl Session<'_> {
         }
         // An empty folder is nobody's.
         let names = if place.is_folder() { Vec::new() } else { judged(&[lane]) };
-        let permit = self.permit(Action::Delete, &names, false)?;
+        let permit = self.permit(Action::Delete, &names, EntryKind::File)?;
         permit.perform_on(&place, Place::has_unchanged_name, || {
             rustix::fs::unlinkat(place.parent()?, place.name(), flags)
         })?;
@@ -106,7 +107,8 @@ impl Session<'_> {
     fn is_granted_file(&self, given: &Given) -> bool {
         let zones = &self.rules.zones;
         let path = given.text.clone().map(|path| zones.unalias(path));
-        let path = path.filter(|path| zones.of(path) == Zone::Granted);
+        let path =
+            path.filter(|path| zones.of(path) == Zone::Granted && self.judge_place(path) == Ruling::Allow);
         let seen = path.and_then(|path| self.allowed_name(path)).map(|name| name.look());
         matches!(seen, Some(Ok(stat)) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory)
     }
@@ -135,6 +137,7 @@ impl Session<'_> {
             Object::Named(place) => {
                 let found = place.found.as_ref().ok_or(Errno::NOENT)?;
                 let source = self.lane(place)?;
+                self.expect_own_of_git(&place.path, Action::Link)?;
                 // A name that needs no lock must never lead to a file that does.
                 if source.side() != target.side() {
                     return Err(Errno::XDEV);
@@ -156,7 +159,11 @@ impl Session<'_> {
             Self::expect_of_all(&[&to], Place::has_unchanged_name)?;
             handle::link(&found.fd, to.parent()?, to.name())
         };
-        let permit = self.permit(Action::Link, &names, false)?;
+        let kind = match found.kind() {
+            FileType::Symlink => EntryKind::Symlink,
+            _ => EntryKind::File,
+        };
+        let permit = self.permit(Action::Link, &names, kind)?;
         permit.perform(|| self.rules.links.one_at_a_time(link))?;
         Ok(Answer::Done)
     }
@@ -181,7 +188,7 @@ impl Session<'_> {
         }
         let text = self.task.read_path(text)?;
         let Some(place) = self.name(&given, Errno::EXIST)? else { return Ok(Answer::Proceed) };
-        let Some(permit) = self.may_create(&place)? else { return Ok(Answer::Proceed) };
+        let Some(permit) = self.may_create(&place, EntryKind::Symlink)? else { return Ok(Answer::Proceed) };
         permit.perform_on(&place, Place::has_unchanged_name, || {
             rustix::fs::symlinkat(OsStr::from_bytes(&text), place.parent()?, place.name())
         })?;
@@ -196,7 +203,7 @@ impl Session<'_> {
             return Ok(Answer::Proceed);
         }
         let place = self.name(&given, Errno::ADDRINUSE)?.ok_or(Errno::ADDRINUSE)?;
-        let permit = match self.may_create(&place) {
+        let permit = match self.may_create(&place, EntryKind::File) {
             Ok(Some(permit)) => permit,
             Ok(None) => return Ok(Answer::Proceed),
             Err(Errno::EXIST) => return Err(Errno::ADDRINUSE),
@@ -243,8 +250,11 @@ impl Session<'_> {
         if lane.is_for_kernel() {
             return Ok(Answer::Proceed);
         }
-        let permit = self.permit(Action::Create, &judged(&[lane]), true)?;
+        let permit = self.permit(Action::Create, &judged(&[lane]), EntryKind::Directory)?;
         permit.perform_on(&place, Place::has_unchanged_name, || self.make_folder(&place, mode))?;
+        if self.rules.zones.is_git(&place.path) {
+            self.ask(|guard| guard.makes_git_directory(&place.path));
+        }
         Ok(Answer::Done)
     }
 
@@ -297,7 +307,7 @@ impl Session<'_> {
         if kind == FileType::BlockDevice {
             return Err(Errno::PERM);
         }
-        let Some(permit) = self.may_create(&place)? else { return Ok(Answer::Proceed) };
+        let Some(permit) = self.may_create(&place, EntryKind::File)? else { return Ok(Answer::Proceed) };
         if is_device {
             return Err(Errno::PERM);
         }
@@ -312,7 +322,7 @@ impl Session<'_> {
     }
 
     /// Asks for a new name. None if the kernel shall make it.
-    fn may_create(&self, place: &Place) -> Result<Option<Permit<'_>>, Errno> {
+    fn may_create(&self, place: &Place, kind: EntryKind) -> Result<Option<Permit<'_>>, Errno> {
         if place.found.is_some() {
             return Err(Errno::EXIST);
         }
@@ -321,6 +331,6 @@ impl Session<'_> {
             return Ok(None);
         }
         self.expect_no_fixed_below(place)?;
-        self.permit(Action::Create, &judged(&[lane]), false).map(Some)
+        self.permit(Action::Create, &judged(&[lane]), kind).map(Some)
     }
 }

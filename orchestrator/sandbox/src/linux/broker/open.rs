@@ -17,7 +17,7 @@ use crate::linux::folders::Left;
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::zones::Zone;
 use crate::linux::{handle, identity};
-use crate::{Action, GitLock};
+use crate::{Action, EntryKind, GitLock, Ruling};
 
 /// Times a file may appear or vanish under our hands before we give up.
 const RETRIES: u32 = 16;
@@ -148,11 +148,17 @@ impl Session<'_> {
         let Some(path) = &given.text else { return Ok(None) };
         let path = zones.unalias(path.clone());
         match zones.of(&path) {
-            Zone::Granted if self.leaves_to_kernel(wish, None) => {
+            Zone::Granted
+                if self.leaves_to_kernel(wish, None) && self.judge_place(&path) == Ruling::Allow =>
+            {
                 let is_plain = self.allowed_name(path).is_some_and(|name| is_plain(name.look()));
                 Ok(is_plain.then_some(Answer::Proceed))
             }
-            Zone::Tree(name) if wish.creates() && self.ask(|guard| guard.is_exempt(name)) => {
+            Zone::Tree(name)
+                if wish.creates()
+                    && self.ask(|guard| guard.is_exempt(name))
+                    && self.judge_place(&path) == Ruling::Allow =>
+            {
                 let place = Place::unseen(path);
                 if place.parent().is_err() {
                     return Ok(None);
@@ -251,7 +257,7 @@ impl Session<'_> {
             Object::Named(place) => place.found.ok_or(Errno::NOENT)?,
             Object::Nameless(found) => found,
         };
-        let _permit = self.permit(Action::Write, &[], false)?;
+        let _permit = self.permit(Action::Write, &[], EntryKind::File)?;
         match found.kind() {
             _ if wish.flags.contains(OFlags::PATH) => self.mere_path(wish, &found),
             FileType::Symlink => Err(Errno::LOOP),
@@ -268,7 +274,7 @@ impl Session<'_> {
             FileType::Fifo => return open_fifo(wish, found),
             _ => {}
         }
-        self.permit(Action::Write, &[], false)?.perform(|| self.reopen(wish, found))
+        self.permit(Action::Write, &[], EntryKind::File)?.perform(|| self.reopen(wish, found))
     }
 
     fn open_place(&self, wish: Wish, place: &Place) -> Result<Answer, Errno> {
@@ -297,12 +303,15 @@ impl Session<'_> {
             FileType::Fifo => return open_fifo(wish, found),
             _ => return self.reopen(wish, found),
         }
+        if wish.changes() {
+            self.expect_own_of_git(&place.path, Action::Write)?;
+        }
         let names = if wish.changes() { self.names(found, lane) } else { Vec::new() };
         if lane.is_for_kernel() && names.is_empty() {
             return Ok(Answer::Proceed);
         }
         let names: Vec<&Path> = names.iter().map(|name| name.as_path()).collect();
-        self.permit(Action::Write, &names, false)?
+        self.permit(Action::Write, &names, EntryKind::File)?
             .perform_on(place, Place::is_unchanged, || self.reopen(wish, found))
     }
 
@@ -313,8 +322,8 @@ impl Session<'_> {
         self.expect_no_fixed_below(place)?;
         let permit = match lane {
             Lane::Kernel | Lane::Exempt => return Ok(Answer::Proceed),
-            Lane::Judged(name) => self.permit(Action::Create, &[name], false)?,
-            Lane::Free | Lane::Loose | Lane::Above => self.permit(Action::Create, &[], false)?,
+            Lane::Judged(name) => self.permit(Action::Create, &[name], EntryKind::File)?,
+            Lane::Free | Lane::Loose | Lane::Above => self.permit(Action::Create, &[], EntryKind::File)?,
         };
         permit.perform_on(place, Place::has_unchanged_name, || self.make_file(wish, place))
     }
@@ -390,14 +399,14 @@ impl Session<'_> {
         if lane.is_for_kernel() {
             return Ok(Answer::Proceed);
         }
-        let _permit = self.permit(Action::Create, &[], false)?;
+        let _permit = self.permit(Action::Create, &[], EntryKind::File)?;
         let (mode, _) = self.rules.umasks.apply(self.task, wish.mode, Some(folder));
         Ok(opened(wish, handle::reopen(&found.fd, wish.flags, mode)?, Effect::None))
     }
 
     /// Opens the very file that was judged, whatever its name means by now.
     fn reopen(&self, wish: Wish, found: &Found) -> Result<Answer, Errno> {
-        if found.is_proc() && !(wish.reads() && self.tells_of_itself(found)) {
+        if found.is_proc() && !self.is_about_itself(wish, found) {
             return Err(if wish.interface == Interface::Newer { Errno::NOSYS } else { Errno::ACCESS });
         }
         let not_again = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
@@ -412,11 +421,11 @@ impl Session<'_> {
         Ok(opened(wish, handle::reopen(&found.fd, flags, Mode::empty())?, effect))
     }
 
-    /// True for a file in /proc that is about no process or about the caller's own. What one may see and change of others
-    /// depends on who opens it, and the broker may do everything.
-    fn tells_of_itself(&self, found: &Found) -> bool {
+    /// True for a file in /proc that is about the caller's own process, or to be read and about none. What one may see and change
+    /// of others depends on who opens it, and the broker may do everything.
+    fn is_about_itself(&self, wish: Wish, found: &Found) -> bool {
         let process = resolve::owner_in_proc(&found.fd).ok().flatten();
-        process.is_none_or(|pid| self.task.process() == Ok(pid))
+        process.map_or(wish.reads(), |pid| self.task.process() == Ok(pid))
     }
 
     /// `openat2` with `O_PATH`. Such a descriptor cannot be handed over, so the caller gets one for reading, which can do all

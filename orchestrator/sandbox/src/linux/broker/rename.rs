@@ -11,8 +11,8 @@ use super::Answer;
 use super::call::At;
 use super::names::judged;
 use super::session::{Lane, Session, Side};
-use crate::Action;
 use crate::linux::resolve::{Given, Place};
+use crate::{Action, EntryKind};
 
 /// A folder with more in it is renamed rather than moved in parts.
 const FEW: usize = 4;
@@ -42,6 +42,16 @@ impl Move {
 
     fn concerns_folders(&self) -> bool {
         self.from.is_folder() || self.to.is_folder()
+    }
+
+    fn kind(&self) -> EntryKind {
+        let is_link =
+            |place: &&Place| place.found.as_ref().is_some_and(|found| found.kind() == FileType::Symlink);
+        match self.concerns_folders() {
+            true => EntryKind::Directory,
+            false if self.moving().iter().any(is_link) => EntryKind::Symlink,
+            false => EntryKind::File,
+        }
     }
 
     /// The kernel would refuse it as well, and nobody needs a lock to hear that.
@@ -105,6 +115,9 @@ impl Session<'_> {
         }
         let lanes = [self.lane(&change.from)?, self.lane(&change.to)?];
         let sides = lanes.map(Lane::side);
+        for place in change.moving() {
+            self.expect_own_of_git(&place.path, Action::Rename)?;
+        }
         if !self.may_cross(change, sides) {
             return Err(Errno::XDEV);
         }
@@ -112,7 +125,7 @@ impl Session<'_> {
             return Ok(Answer::Proceed);
         }
         let action = if change.exchanges() { Action::Exchange } else { Action::Rename };
-        let permit = self.permit(action, &judged(&lanes), change.concerns_folders())?;
+        let permit = self.permit(action, &judged(&lanes), change.kind())?;
         permit.perform(|| self.rules.links.one_at_a_time(|| self.perform_move(change, sides)))?;
         if change.to.is_folder() {
             self.rules.zones.folder_is_gone();
@@ -143,7 +156,8 @@ impl Session<'_> {
             return Ok(());
         }
         if self.rules.zones.is_git(&change.to.path) {
-            self.ask(|guard| guard.replaces_git_file(&change.from.path, &change.to.path));
+            let (from, to) = (&change.from.path, &change.to.path);
+            self.obey(&self.ask(|guard| guard.replaces_git_file(self.task.tid, from, to)))?;
         }
         change.perform()
     }

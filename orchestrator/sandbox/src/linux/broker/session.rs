@@ -14,7 +14,7 @@ use crate::linux::notify::{Listener, Request};
 use crate::linux::resolve::{self, Found, Given, Last, Object, Place};
 use crate::linux::task::Task;
 use crate::linux::zones::Zone;
-use crate::{Action, Attempt, Guard, Ruling};
+use crate::{Action, Attempt, EntryKind, Guard, Ruling};
 
 /// Times a name may come to mean something else under our hands before we give up.
 const RETRIES: u32 = 64;
@@ -253,7 +253,11 @@ impl<'a> Session<'a> {
 
     /// Which way a name goes; an error if nobody may change it.
     pub(super) fn lane<'p>(&self, place: &'p Place) -> Result<Lane<'p>, Errno> {
-        match self.rules.zones.of(&place.path) {
+        let zone = self.rules.zones.of(&place.path);
+        if !matches!(zone, Zone::Protected | Zone::Git) {
+            self.obey(&self.judge_place(&place.path))?;
+        }
+        match zone {
             Zone::Protected if self.ask(|guard| guard.unlocks(&place.path)) => Ok(Lane::Free),
             Zone::Protected => Err(self.refuse_fixed(&place.path)),
             Zone::Tree(name) if name.as_os_str().is_empty() => Ok(Lane::Free),
@@ -264,6 +268,10 @@ impl<'a> Session<'a> {
             Zone::Above => Ok(Lane::Above),
             Zone::Granted => Ok(Lane::Kernel),
         }
+    }
+
+    pub(super) fn judge_place(&self, path: &Path) -> Ruling {
+        self.ask(|guard| guard.judge_place(self.task.tid, path))
     }
 
     /// For a name that must stay as it is.
@@ -308,20 +316,31 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// An error, and words for the caller, if this is a refusal.
+    pub(super) fn obey(&self, ruling: &Ruling) -> Result<(), Errno> {
+        if self.is_refused(ruling) { Err(Errno::ACCESS) } else { Ok(()) }
+    }
+
+    /// An error for a change to a file of git that only git itself makes, in another way.
+    pub(super) fn expect_own_of_git(&self, path: &Path, action: Action) -> Result<(), Errno> {
+        if !self.rules.zones.is_git(path) {
+            return Ok(());
+        }
+        self.obey(&self.ask(|guard| guard.judge_git_file(self.task.tid, path, action)))
+    }
+
     /// Asks the guard, unless no name needs a lock. Afterwards the caller is known to be still there: what was
     /// resolved through its number was its own.
     pub(super) fn permit(
         &self,
         action: Action,
         names: &[&Path],
-        is_folder: bool,
+        kind: EntryKind,
     ) -> Result<Permit<'_>, Errno> {
         let is_judged = !names.is_empty();
         if is_judged {
-            let attempt = Attempt { pid: self.task.tid, action, paths: names, is_folder };
-            if self.is_refused(&self.ask(|guard| guard.judge(&attempt))) {
-                return Err(Errno::ACCESS);
-            }
+            let attempt = Attempt { pid: self.task.tid, action, paths: names, kind };
+            self.obey(&self.ask(|guard| guard.judge(&attempt)))?;
         }
         let permit = Permit { session: self, is_judged, is_performed: false };
         if self.is_waiting() { Ok(permit) } else { Err(Errno::SRCH) }

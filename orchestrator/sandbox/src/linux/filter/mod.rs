@@ -200,6 +200,7 @@ const COMMON: &[Rule] = &[
     forbidden(libc::SYS_delete_module),
     forbidden(libc::SYS_kexec_load),
     forbidden(libc::SYS_kexec_file_load),
+    forbidden(libc::SYS_bpf),
     // A program under rules of its own would still write through the broker: better that it knows.
     unsupported(libc::SYS_landlock_create_ruleset),
     unsupported(libc::SYS_landlock_add_rule),
@@ -257,6 +258,23 @@ const COMMON: &[Rule] = &[
     },
 ];
 
+/// More for root, to whom the kernel lets all of it: probes of `perf_event_open` write into the memory of other programs, and what
+/// it is asked for is behind a pointer.
+const ROOT: &[Rule] = &[forbidden(libc::SYS_perf_event_open)];
+
+/// Who the program is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum User {
+    Root,
+    Ordinary,
+}
+
+impl User {
+    pub(crate) fn own() -> Self {
+        if rustix::process::geteuid().is_root() { Self::Root } else { Self::Ordinary }
+    }
+}
+
 /// Offsets in `struct seccomp_data`.
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
@@ -265,7 +283,7 @@ const fn argument(index: u32) -> u32 {
 }
 
 /// The whole program, ready for `seccomp(2)`.
-pub(crate) fn program() -> Vec<sock_filter> {
+pub(crate) fn program(user: User) -> Vec<sock_filter> {
     let mut code = vec![
         load(ARCHITECTURE),
         jump(libc::BPF_JEQ, arch::AUDIT, 1, 0),
@@ -275,7 +293,8 @@ pub(crate) fn program() -> Vec<sock_filter> {
         jump(libc::BPF_JGT, LAST_AUDITED, 0, 1),
         ret(Verdict::Errno(libc::ENOSYS).code()),
     ];
-    for rule in COMMON.iter().chain(arch::RULES) {
+    let more = if user == User::Root { ROOT } else { &[] };
+    for rule in COMMON.iter().chain(arch::RULES).chain(more) {
         let body = body(rule.cases);
         let number = u32::try_from(rule.call).expect("call numbers are small and positive");
         let length = u8::try_from(body.len()).expect("a rule is a few instructions");
@@ -338,13 +357,17 @@ mod tests {
 
     #[test]
     fn every_call_has_one_rule() {
-        let calls: Vec<_> = COMMON.iter().chain(arch::RULES).map(|rule| rule.call).collect();
+        let calls: Vec<_> = COMMON.iter().chain(arch::RULES).chain(ROOT).map(|rule| rule.call).collect();
         assert_eq!(calls.iter().collect::<HashSet<_>>().len(), calls.len());
     }
 
     /// Runs the program the way the kernel does, for the few instructions it uses.
     fn answer(number: c_long, arguments: [u32; 6]) -> u32 {
-        let program = program();
+        answer_to(User::Ordinary, number, arguments)
+    }
+
+    fn answer_to(user: User, number: c_long, arguments: [u32; 6]) -> u32 {
+        let program = program(user);
         let (mut at, mut accumulator) = (0, 0_u32);
         loop {
             let step = program[at];
@@ -403,6 +426,20 @@ mod tests {
         assert_eq!(answer(libc::SYS_fcntl, [3, libc::F_SETFL as u32, 0, 0, 0, 0]), ALLOW);
         assert_eq!(answer(libc::SYS_ioctl, [3, libc::TIOCGWINSZ as u32, 0, 0, 0, 0]), ALLOW);
         assert_eq!(answer(libc::SYS_write, first(1)), ALLOW);
+    }
+
+    #[test]
+    fn nobody_puts_code_into_the_kernel_and_root_none_into_other_programs() {
+        let forbidden = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+        for call in [libc::SYS_bpf, libc::SYS_init_module, libc::SYS_finit_module, libc::SYS_kexec_load] {
+            assert_eq!(
+                [User::Root, User::Ordinary].map(|user| answer_to(user, call, [0; 6])),
+                [forbidden; 2]
+            );
+        }
+        let perf =
+            [User::Root, User::Ordinary].map(|user| answer_to(user, libc::SYS_perf_event_open, [0; 6]));
+        assert_eq!(perf, [forbidden, ALLOW]);
     }
 
     #[test]

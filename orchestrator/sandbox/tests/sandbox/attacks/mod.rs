@@ -130,3 +130,36 @@ fn no_known_attack_changes_a_held_file() {
         );
     }
 }
+
+#[test]
+fn root_does_not_tell_the_kernel_what_to_run() {
+    let world = World::new(User::Myself);
+    let is_root = world.sh(Mode::Bare, "test $(id -u) = 0").code == Some(0);
+    if !is_root {
+        return;
+    }
+    for file in [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/kernel/modprobe",
+        "/proc/sys/kernel/hotplug",
+        "/proc/sys/fs/binfmt_misc/register",
+        "/proc/sys/vm/overcommit_memory",
+        "/sys/kernel/uevent_helper",
+        "/sys/kernel/mm/transparent_hugepage/enabled",
+    ] {
+        // Nothing is written, so nothing changes where it is allowed.
+        for open in [
+            ": >> $F",
+            "ln -s $F $OUT/l; : >> $OUT/l",
+            "cd ${F%/*} && : >> ${F##*/}",
+            ": >> /proc/self/root$F",
+        ] {
+            let script = format!("F={file}; test -e $F || exit 77; rm -f $OUT/l; {open}");
+            let outcome = world.sh(Mode::Sandboxed, &script);
+            assert_ne!(outcome.code, Some(0), "{script}: {outcome:?}");
+        }
+    }
+    let own = "echo 7 > /proc/self/coredump_filter && sh -c 'echo 7 > /proc/self/coredump_filter && echo 500 > /proc/self/oom_score_adj' && echo yes";
+    let outcome = world.sh(Mode::Sandboxed, own);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+}

@@ -181,6 +181,7 @@ impl Stage {
             git_dir: root.join(".git"),
             root: root.clone(),
             protected: Vec::new(),
+            closed: Vec::new(),
             exempt: Vec::new(),
             spares: None,
         };
