@@ -13,6 +13,11 @@ const KEPT: usize = 32 * 1024;
 /// called from many threads at once.
 pub trait Commands: Send + Sync + 'static {
     fn run(&self, line: &CommandLine, leash: &Leash) -> Ran;
+
+    /// What was said beside the answer, as the client may see it.
+    fn shown(&self, remarks: String) -> String {
+        remarks
+    }
 }
 
 /// A command as it would be typed.

@@ -172,13 +172,13 @@ impl Server {
                 () = context.ct.cancelled(), if hand.is_some() => hand = None,
                 () = self.ended.cancelled(), if hand.is_some() => hand = None,
                 _ = ticks.tick(), if token.is_some() => {
-                    let said = remarks.last_line();
+                    let said = remarks.last_line().map(|line| self.commands.shown(line));
                     tell(&context.peer, token.as_ref(), began.elapsed(), said).await;
                 }
             }
         };
         Ok(match ran {
-            Ok(Some(ran)) => reply(tool, &ran, &remarks.text()),
+            Ok(Some(ran)) => reply(tool, &ran, &self.commands.shown(remarks.text())),
             Ok(None) | Err(_) => failure(
                 &format!("mala failed while it ran {}; nothing is known about the outcome", tool.name),
                 "look at the state with lock_status before you try again, and tell a person: mala doctor",

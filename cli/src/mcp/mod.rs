@@ -13,8 +13,10 @@ use std::sync::{Arc, Mutex};
 
 use clap::{CommandFactory, FromArgMatches};
 use mala_agents::mcp::{CommandLine, Commands, How, Leash, Ran};
+use mala_logs::secrets::{mask, mask_bytes, mask_json};
 use mala_session::hook::{client_process, join};
 use mala_session::supervisor_socket;
+use serde_json::Value;
 
 use crate::context::{Behalf, Call, Context};
 use crate::error::CliError;
@@ -95,11 +97,27 @@ impl Executor {
 
 impl Commands for Executor {
     fn run(&self, line: &CommandLine, leash: &Leash) -> Ran {
-        self.try_run(line, leash).unwrap_or_else(|error| {
+        let ran = self.try_run(line, leash).unwrap_or_else(|error| {
             let streams = KeptStreams::new("", leash.remarks());
             Ui::kept(true, streams.clone()).error(&error);
             Ran { code: error.exit_code().0, answer: streams.take_answer() }
-        })
+        });
+        Ran { answer: masked(&ran.answer), ..ran }
+    }
+
+    fn shown(&self, remarks: String) -> String {
+        mask(&remarks).into_owned()
+    }
+}
+
+/// An answer goes into the conversation of an agent, and from there to a model's provider.
+fn masked(answer: &[u8]) -> Vec<u8> {
+    match serde_json::from_slice::<Value>(answer) {
+        Ok(mut value) => {
+            mask_json(&mut value);
+            value.to_string().into_bytes()
+        }
+        Err(_) => mask_bytes(answer).into_owned(),
     }
 }
 

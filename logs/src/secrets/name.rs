@@ -14,15 +14,49 @@ const WORDS: &[&str] = &[
     "APIKEY",
 ];
 
+/// Names that people write as one word end like this: `PGPASSWORD`, `accesstoken`.
+const ENDS: &[&str] = &[
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "SSHPASS",
+    "AUTHTOKEN",
+    "ACCESSTOKEN",
+    "APITOKEN",
+    "REFRESHTOKEN",
+    "APISECRET",
+    "CLIENTSECRET",
+    "SECRETKEY",
+    "PRIVATEKEY",
+    "ACCESSKEY",
+    "ACCOUNTKEY",
+];
+
+/// Of these, whatever the rest is, the value is what a person types.
+const PASSWORDS: &[&str] = &["PASSWORD", "PASSWD", "PASSPHRASE", "PWD", "PASS", "SSHPASS"];
+
 /// What makes a key a secret one: not every key is.
-const KEYS: &[&str] =
-    &["API", "ACCESS", "AUTH", "DEPLOY", "ENCRYPTION", "LICENSE", "MASTER", "PRIVATE", "SECRET", "SIGNING"];
+const KEYS: &[&str] = &[
+    "ACCESS",
+    "ACCOUNT",
+    "API",
+    "AUTH",
+    "DEPLOY",
+    "ENCRYPTION",
+    "LICENSE",
+    "MASTER",
+    "PRIVATE",
+    "SECRET",
+    "SIGNING",
+];
 
 /// A name that ends like this is about a secret, but has another value: where it is, how long it is good for.
 const ABOUT: &[&str] = &[
-    "AGE", "COMMAND", "COUNT", "DIR", "ENV", "EXPIRES", "EXPIRY", "FILE", "FOLDER", "FORMAT", "HELPER", "ID",
-    "LENGTH", "LIMIT", "NAME", "PATH", "POLICY", "PROMPT", "SIZE", "STDIN", "TIMEOUT", "TTL", "TYPE", "URI",
-    "URL", "USER",
+    "AGE", "CHANGED", "CLASS", "COMMAND", "COUNT", "DIR", "ENABLED", "ENV", "ERROR", "EXISTS", "EXPIRED",
+    "EXPIRES", "EXPIRY", "FIELD", "FILE", "FOLDER", "FORM", "FORMAT", "HASHER", "HELPER", "ID", "INDEX",
+    "INPUT", "KIND", "LABEL", "LENGTH", "LIMIT", "MAX", "MIN", "NAME", "PATH", "PATTERN", "POLICY", "PROMPT",
+    "PROVIDER", "REGEX", "REQUIRED", "SIZE", "STDIN", "STORE", "TEST", "TESTS", "TIMEOUT", "TTL", "TYPE",
+    "URI", "URL", "USER", "VALID",
 ];
 
 /// An option that begins like this says whether, not what.
@@ -40,8 +74,16 @@ pub(super) fn is_secret(name: &str) -> bool {
     match last.as_str() {
         "KEY" => is_variable || before.last().is_some_and(|word| has(KEYS, word)),
         "PASS" | "PWD" | "AUTH" => !before.is_empty() || name.starts_with('_'),
-        _ => words.iter().any(|word| has(WORDS, word)),
+        // What signs an address of a storage account.
+        "SIG" => before.is_empty() && !name.starts_with('-'),
+        last => words.iter().any(|word| has(WORDS, word)) || ENDS.iter().any(|end| last.ends_with(end)),
     }
+}
+
+/// True if the value of a name that has a secret is a password: it may be any word.
+pub(super) fn is_password(name: &str) -> bool {
+    let words = words(name);
+    words.iter().any(|word| PASSWORDS.iter().any(|password| word.ends_with(password)))
 }
 
 /// The words of `API_KEY`, `--api-key` or `apiKey`, in upper case.
@@ -76,14 +118,35 @@ mod tests {
 
     #[test]
     fn names_tell_whether_their_value_is_a_secret() {
-        for name in
-            ["TOKEN", "--token", "npm_authToken", "_auth", "DB_PASS", "AWS_SECRET_ACCESS_KEY", "SSH_KEY"]
-        {
+        for name in [
+            "TOKEN",
+            "--token",
+            "npm_authToken",
+            "_auth",
+            "DB_PASS",
+            "AWS_SECRET_ACCESS_KEY",
+            "SSH_KEY",
+            "PGPASSWORD",
+            "accesstoken",
+            "AccountKey",
+            "SharedAccessKey",
+        ] {
             assert!(is_secret(name), "{name}");
         }
-        for name in
-            ["", "--", "PWD", "AUTH", "--pass", "--key", "AWS_ACCESS_KEY_ID", "TOKEN_TTL", "MONKEY", "tokens"]
-        {
+        for name in [
+            "",
+            "--",
+            "password_field",
+            "token_count",
+            "PWD",
+            "AUTH",
+            "--pass",
+            "--key",
+            "AWS_ACCESS_KEY_ID",
+            "TOKEN_TTL",
+            "MONKEY",
+            "tokens",
+        ] {
             assert!(!is_secret(name), "{name}");
         }
     }

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 
 use mala_core::Attempt;
 use mala_core::shell::word;
+use mala_core::text::is_unprintable;
 use mala_git::RepoPath;
 use mala_git::salvage::{LeftOut, SavedRef};
+use mala_logs::secrets::mask;
 
 use crate::validator::FailedCheck;
 
@@ -61,12 +63,12 @@ pub(crate) fn left_over(attempt: &Attempt, left: &Leftovers) -> Option<String> {
     (!note.is_empty()).then(|| format!(" It left uncommitted files.\n{note}"))
 }
 
-/// The text of the note.
+/// The text of the note. What it quotes of programs and agents may have secrets in it: they are masked.
 pub(crate) fn text(handoff: &Handoff<'_>) -> String {
     let mut note = String::new();
     // Writing to a string cannot fail.
     let _ = write(&mut note, handoff);
-    note
+    mask(&note).into_owned()
 }
 
 fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
@@ -163,7 +165,7 @@ fn write_last_lines(note: &mut String, text: &str, prefix: &str) -> std::fmt::Re
     }
     for line in &lines[skipped..] {
         let line: String =
-            line.chars().filter(|c| *c == '\t' || !c.is_control()).take(LONGEST_LINE).collect();
+            line.chars().filter(|c| *c == '\t' || !is_unprintable(*c)).take(LONGEST_LINE).collect();
         writeln!(note, "{prefix}{line}")?;
     }
     Ok(())
@@ -273,5 +275,30 @@ mod tests {
         let attempt = attempt();
         let note = text(&bare(&attempt, &Leftovers::default()));
         assert_eq!(note, "Attempt 2 by `claude-bd-12-2` (run r7) failed: the agent was silent for 10m.\n");
+    }
+
+    #[test]
+    fn secrets_in_what_a_note_quotes_are_masked() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let failed = [FailedCheck {
+            name: CheckName::Command,
+            detail: format!("`deploy --token {token}` failed"),
+            evidence: Vec::new(),
+            output: Some(format!(
+                "GET https://me:hunter2@host\nAuthorization: Bearer {token}\nPassword: hunter2\n"
+            )),
+        }];
+        let message = format!("I used {token}\n-----BEGIN RSA PRIVATE KEY-----\n{}\n", "MIIE".repeat(16));
+        let (attempt, left) = (attempt(), Leftovers::default());
+        let note = text(&Handoff {
+            reason: &format!("the agent ended and said TOKEN={token}"),
+            failed: &failed,
+            last_message: Some(&message),
+            ..bare(&attempt, &left)
+        });
+        for secret in [token.as_str(), "hunter2", "MIIE", "a1B2a1B2"] {
+            assert!(!note.contains(secret), "{secret} is in the note:\n{note}");
+        }
+        assert!(note.contains("me:***@host"), "{note}");
     }
 }

@@ -8,6 +8,7 @@ use mala_agents::start::prompt::{Template, Which, section};
 use mala_core::file::{SETTINGS, read_small_text};
 use mala_core::shell::word;
 use mala_core::{Attempt, Issue, Note, Scope};
+use mala_logs::secrets::mask;
 
 use crate::blocking::Continuation;
 use crate::error::{EngineError, Result};
@@ -128,8 +129,10 @@ fn notes(notes: &[Note]) -> String {
                 note.author.as_ref().map(|by| format!(", {by}")).unwrap_or_default()
             );
         }
-        let from = note.text.ceil_char_boundary(note.text.len().saturating_sub(LONGEST_NOTES));
-        text.push_str(note.text[from..].trim());
+        // A tracker's notes are anybody's, and older ones were not masked when they were written.
+        let masked = mask(&note.text);
+        let from = masked.ceil_char_boundary(masked.len().saturating_sub(LONGEST_NOTES));
+        text.push_str(masked[from..].trim());
         length += text.len();
         if length > LONGEST_NOTES && !shown.is_empty() {
             shown.push(format!("({} older notes are left out)", notes.len() - shown.len()));
@@ -196,5 +199,13 @@ mod tests {
         assert!(text.ends_with("newest") && text.len() < 2 * LONGEST_NOTES);
         let one = notes(&[note(&"é".repeat(60 * 1024))]);
         assert!(one.len() < LONGEST_NOTES + 100, "a single endless note is cut");
+    }
+
+    #[test]
+    fn secrets_in_notes_do_not_reach_the_next_attempt() {
+        assert!(
+            notes(&[note("it printed PGPASSWORD=hunter2 and failed")])
+                .ends_with("it printed PGPASSWORD=*** and failed")
+        );
     }
 }

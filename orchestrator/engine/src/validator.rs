@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use mala_config::Settings;
-use mala_core::file::read_tail;
 use mala_core::{Attempt, CheckName, Entry, EvidenceId, Scope};
 use mala_gate::evidence::Of;
 use mala_gate::rules::Outcome;
@@ -17,6 +16,7 @@ use mala_git::candidate::Pinned;
 use mala_git::{Oid, Repo};
 use mala_landing::offer::last_offer;
 use mala_landing::{Pool, Requirements, Slots, Validate, Validation};
+use mala_logs::secrets;
 use mala_store::{EntryFilter, Store};
 use serde::Serialize;
 
@@ -147,7 +147,7 @@ impl GateValidator {
         };
         FailedCheck {
             name: check.name,
-            detail: check.detail.clone(),
+            detail: secrets::mask(&check.detail).into_owned(),
             evidence: check.evidence.iter().map(ToString::to_string).collect(),
             output,
         }
@@ -169,7 +169,7 @@ impl GateValidator {
         };
         log.search(Of::Agent(&attempt.agent), found).ok()?;
         let record = newest.filter(|record| record.exit_code != Some(0))?;
-        read_tail(Path::new(&record.output_log?), OUTPUT_TAIL_BYTES)
+        secrets::tail(Path::new(&record.output_log?), OUTPUT_TAIL_BYTES)
     }
 }
 

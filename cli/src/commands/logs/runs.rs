@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use mala_core::Attempt;
 use mala_core::{RunId, Scope, Timestamp};
 use mala_logs::chain::{ChainReader, Order};
+use mala_logs::secrets::mask_json;
 use mala_store::{Event, EventFilter, EventKind, Store};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -91,9 +92,12 @@ impl Run {
     /// What it wrote into its own log, oldest first.
     pub(super) fn events(&self) -> Result<Vec<Value>, CliError> {
         let log = ChainReader::open(&self.log).map_err(CliError::failed)?;
-        log.records(Order::OldestFirst)
+        let mut events: Vec<Value> = log
+            .records(Order::OldestFirst)
             .collect::<Result<_, _>>()
-            .map_err(|error| CliError::failed(error).hint("see how far it can be read: mala logs verify"))
+            .map_err(|error| CliError::failed(error).hint("see how far it can be read: mala logs verify"))?;
+        events.iter_mut().for_each(mask_json);
+        Ok(events)
     }
 
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -5,13 +5,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use mala_agents::start::Kind;
-use mala_agents::stream::{Progress, Reader, Usage};
-use mala_core::IssueId;
+use mala_agents::stream::{Limited, Progress, Reader, Report, Terminal, Usage};
+use mala_core::{Excerpt, IssueId};
+use mala_logs::secrets::mask;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
@@ -106,8 +108,8 @@ pub fn start(spec: ProcessSpec, events: SessionEvents) -> io::Result<Box<dyn Ses
     Ok(Box::new(Process { pid, stops: sender }))
 }
 
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+fn append(path: &Path) -> io::Result<Excerpt<File>> {
+    Ok(Excerpt::new(OpenOptions::new().create(true).append(true).mode(0o600).open(path)?))
 }
 
 struct Watch {
@@ -116,7 +118,8 @@ struct Watch {
     reach: Reach,
     reader: Reader,
     events: SessionEvents,
-    log: File,
+    /// What the agent prints; of too much, the beginning and the end.
+    log: Excerpt<File>,
     failure_file: PathBuf,
 }
 
@@ -151,12 +154,15 @@ impl Watch {
             }
             status
         };
+        // A full disk must not end an agent's work.
+        let _ = self.log.finish();
         let stderr = match timeout(STREAM_CLOSE_TIMEOUT, errors).await {
             Ok(Ok(stderr)) => stderr,
             Ok(Err(_)) | Err(_) => String::new(),
         };
-        let launch_failure = take_text(&self.failure_file);
-        let report = self.reader.report().clone();
+        let launch_failure = take_text(&self.failure_file).map(|why| mask(&why).into_owned());
+        let report = masked_report(self.reader.report());
+        let stderr = mask(&stderr).into_owned();
         let ended = Box::new(SessionEnd { status, report, stderr, launch_failure });
         let _ = self.events.send((self.issue, SessionEvent::Ended(ended))).await;
     }
@@ -169,7 +175,7 @@ impl Watch {
         while let Ok(Some(line)) = lines.next().await {
             // A full disk must not end an agent's work.
             let _ = self.log.write_all(&[line, b"\n"].concat());
-            let mut progress = self.reader.line(line);
+            let mut progress: Vec<Progress> = self.reader.line(line).into_iter().map(masked).collect();
             if !is_due(last_told) {
                 progress.retain(|it| !matches!(it, Progress::Doing(_)));
             }
@@ -186,6 +192,30 @@ impl Watch {
             }
         }
     }
+}
+
+/// What an agent says leaves this module with its secrets masked: it goes into notes, prompts, trackers and events.
+fn masked_report(report: &Report) -> Report {
+    let text = |text: &String| mask(text).into_owned();
+    let terminal = report.terminal.as_ref();
+    Report {
+        message: report.message.as_ref().map(text),
+        terminal: terminal.map(|end| Terminal { reason: text(&end.reason), is_error: end.is_error }),
+        limited: report.limited.as_ref().map(masked_limit),
+        ..report.clone()
+    }
+}
+
+fn masked(progress: Progress) -> Progress {
+    match progress {
+        Progress::Doing(what) => Progress::Doing(mask(&what).into_owned()),
+        Progress::Limited(limited) => Progress::Limited(masked_limit(&limited)),
+        other @ (Progress::Session(_) | Progress::Usage) => other,
+    }
+}
+
+fn masked_limit(limited: &Limited) -> Limited {
+    Limited { message: mask(&limited.message).into_owned(), ..limited.clone() }
 }
 
 /// Reads a file once: the next process of the attempt may be luckier.
@@ -224,7 +254,7 @@ fn end(pid: u32, reach: Reach, how: Stop) -> Instant {
     }
 }
 
-async fn read_stderr(stderr: ChildStderr, mut log: File) -> String {
+async fn read_stderr(stderr: ChildStderr, mut log: Excerpt<File>) -> String {
     let mut lines = Lines::new(stderr);
     let mut tail = String::new();
     while let Ok(Some(line)) = lines.next().await {
@@ -232,9 +262,13 @@ async fn read_stderr(stderr: ChildStderr, mut log: File) -> String {
         tail.push_str(&String::from_utf8_lossy(line));
         tail.push('\n');
         if tail.len() > 2 * STDERR_TAIL_BYTES {
-            tail.drain(..tail.ceil_char_boundary(tail.len() - STDERR_TAIL_BYTES));
+            // Whole lines: what is left of a secret whose beginning is gone cannot be recognised.
+            let from = tail.ceil_char_boundary(tail.len() - STDERR_TAIL_BYTES);
+            let line = tail[from..].find('\n').map_or(from, |end| from + end + 1);
+            tail.drain(..line);
         }
     }
+    let _ = log.finish();
     tail
 }
 

@@ -1,11 +1,15 @@
 //! The built-in tracker: issues, what they need, and what is said about them.
 
+mod circles;
 mod import;
-mod rows;
+pub(crate) mod rows;
 pub(crate) mod types;
+
+use std::borrow::Cow;
 
 use mala_core::issue::{CLOSED, IN_PROGRESS, OPEN};
 use mala_core::{Issue, IssueId, IssueWord, Pattern, Who};
+use mala_logs::secrets::mask;
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 
@@ -267,7 +271,10 @@ impl Change<'_> {
         if text.trim().is_empty() {
             return Err(IssueError::EmptyNote.into());
         }
-        let note = self.append_note(id, self.now, by, (text, attempt))?;
+        // What agents paste, and what mala quotes of them, may have secrets in it; what a person writes is meant so.
+        let is_quoted = attempt.is_some() || by.agent().is_some();
+        let text = if is_quoted { mask(text) } else { Cow::Borrowed(text) };
+        let note = self.append_note(id, self.now, by, (&text, attempt))?;
         let detail = json!({ "note": note.seq, "attempt": attempt });
         self.record_by(EventKind::IssueNoted, by, Some(id), &detail)?;
         Ok(note)

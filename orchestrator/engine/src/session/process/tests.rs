@@ -141,3 +141,13 @@ async fn a_program_that_is_missing_is_an_error_at_once() {
     };
     assert_eq!(start(spec, sender).unwrap_err().kind(), io::ErrorKind::NotFound);
 }
+
+#[tokio::test(flavor = "current_thread")]
+async fn secrets_in_what_an_agent_says_stay_in_its_log() {
+    let mut world =
+        start_script("echo 'TOKEN=abc123 is what I used'; echo 'password: hunter2' >&2; exit 1", None);
+    let (_, ended) = world.end().await;
+    assert_eq!(ended.report.message.as_deref(), Some("TOKEN=*** is what I used"));
+    assert_eq!(ended.stderr, "password: ***\n");
+    assert_eq!(world.log("x.log"), "TOKEN=abc123 is what I used\n", "the log is the user's own");
+}
