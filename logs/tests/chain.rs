@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod chain {
+    mod anchored;
     mod crash;
     mod forget;
     mod read;

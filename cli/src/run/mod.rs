@@ -64,7 +64,7 @@ pub(crate) fn work_queue(
 ) -> Result<Summary, CliError> {
     let wish = Wish { queue_only: true, timeout, ..Wish::default() };
     let next = Box::new(QueueOnly(context.ui.clone()));
-    let reporter = Box::new(Logged::new(&scope.state_dir().join("logs"), &context.ui, next));
+    let reporter = Box::new(Logged::new(scope, &context.ui, next));
     run_in(context, scope, &wish, reporter)
 }
 
@@ -165,7 +165,7 @@ fn reporter(context: &Context, scope: &Scope) -> Box<dyn Reporter> {
     } else {
         Box::new(Plain(ui.clone()))
     };
-    Box::new(Logged::new(&scope.state_dir().join("logs"), ui, next))
+    Box::new(Logged::new(scope, ui, next))
 }
 
 impl Wish {

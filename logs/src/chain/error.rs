@@ -108,6 +108,14 @@ pub enum Why {
     Unlinked,
     #[error("is missing: the log ended with number {expected}, now it ends with number {found}")]
     Truncated { found: u64, expected: u64 },
+    #[error(
+        "no longer has the line that was written as number {seq}: the chain was written anew, or lines were taken out"
+    )]
+    Rewritten { seq: u64 },
+    #[error("begins with number {found}, but nobody has removed number {expected} for its age")]
+    Beginning { found: u64, expected: u64 },
+    #[error("is gone, with its {} {}", .records, if *.records == 1 { "record" } else { "records" })]
+    Gone { records: u64 },
     #[error("ends in the middle of a line")]
     Unfinished,
     #[error("is missing")]

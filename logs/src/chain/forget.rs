@@ -13,13 +13,21 @@ use crate::disk::{self, Durability};
 use crate::files::{Finished, LogFiles};
 use crate::lines::{Lines, OpenFile, Order};
 
+/// What of a log is old.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Forgettable {
+    pub files: Vec<PathBuf>,
+    /// The number of the last line in them, and of all that went before.
+    pub last: u64,
+}
+
 /// Full files that were last written to before `before`, and all that were left when forgetting was interrupted.
-pub fn forgettable(path: &Path, before: SystemTime) -> Result<Vec<PathBuf>, ChainError> {
+pub fn forgettable(path: &Path, before: SystemTime) -> Result<Forgettable, ChainError> {
     let files = LogFiles::new(path).ok_or_else(|| ChainError::Name { path: path.to_owned() })?;
     let _turn = take_turn(&files)?;
-    let Some(head) = Head::read(&files)? else { return Ok(Vec::new()) };
-    let (_, gone) = without_old(&files, head, before)?;
-    Ok(gone)
+    let Some(head) = Head::read(&files)? else { return Ok(Forgettable::default()) };
+    let (head, gone) = without_old(&files, head, before)?;
+    Ok(Forgettable { files: gone, last: head.start.after.seq })
 }
 
 /// Removes what is [`forgettable`], the oldest first, and says which.

@@ -59,10 +59,23 @@ impl Serialize for LineHash {
     }
 }
 
+/// A text is not a hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not 64 hexadecimal digits")]
+pub struct NotAHash;
+
+impl std::str::FromStr for LineHash {
+    type Err = NotAHash;
+
+    fn from_str(text: &str) -> Result<Self, NotAHash> {
+        Self::from_text(text.as_bytes()).ok_or(NotAHash)
+    }
+}
+
 impl<'de> Deserialize<'de> for LineHash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::from_text(text.as_bytes()).ok_or_else(|| de::Error::custom("not 64 hexadecimal digits"))
+        text.parse().map_err(de::Error::custom)
     }
 }
 

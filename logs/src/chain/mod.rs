@@ -13,7 +13,8 @@
 //! A full file becomes `NAME.0001.jsonl`, and the chain goes on in the next one.
 //!
 //! **What it does not promise.** There is no secret: whoever may write all of the files can write another chain. Against
-//! agents, the files are kept out of their reach; the chain shows accidents and tampering with less than everything.
+//! agents, the files are kept out of their reach; the chain shows accidents and tampering with less than everything. What is known
+//! of a log elsewhere, its [`Anchor`], shows that too, as long as it is out of reach.
 //!
 //! **Durability.** When [`ChainWriter::append`] returns, the line is on the disk (`fdatasync`), and the head has been replaced
 //! (written beside, synced, renamed). A process that is killed in between leaves a line that the head does not know
@@ -24,6 +25,7 @@
 //! **Several processes** append and read at once: an advisory lock on `NAME.lock` gives each its turn, and is given back by
 //! the kernel when a process dies.
 
+mod anchor;
 mod error;
 mod forget;
 mod head;
@@ -33,11 +35,12 @@ mod recover;
 mod verify;
 mod writer;
 
+pub use anchor::Anchor;
 pub use error::{Broken, ChainError, Why};
-pub use forget::forgettable;
-pub use line::LineHash;
+pub use forget::{Forgettable, forgettable};
+pub use line::{LineHash, NotAHash};
 pub use reader::{ChainLine, ChainLines, ChainReader, Records};
-pub use verify::{Torn, Verified, verify};
+pub use verify::{Torn, Verified, verify, verify_anchored};
 pub use writer::{ChainWriter, Link};
 
 pub use crate::lines::Order;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::anchor::Anchor;
 use super::error::{Broken, ChainError, Why};
 use super::head::Head;
 use super::line::{self, End};
@@ -35,13 +36,27 @@ pub struct Torn {
 
 /// Checks every line of the log `NAME.jsonl`, of its full files, and the head. Writers wait meanwhile.
 pub fn verify(path: &Path) -> Result<Verified, ChainError> {
+    verify_anchored(path, None)
+}
+
+/// The same, and that the log has the line that is known of it, and begins where it should.
+pub fn verify_anchored(path: &Path, anchor: Option<&Anchor>) -> Result<Verified, ChainError> {
     let files = LogFiles::new(path).ok_or_else(|| ChainError::Name { path: path.to_owned() })?;
     let _turn = take_turn(&files)?;
     let torn = parts(&files)?;
-    let Some(head) = Head::read(&files)? else {
-        return Ok(Verified { lines: 0, head: None, unannounced: 0, torn });
+    let head = match (Head::read(&files), anchor) {
+        (Ok(None), None) => return Ok(Verified { lines: 0, head: None, unannounced: 0, torn }),
+        (Ok(None), Some(anchor)) => {
+            return Err(Broken::file(path, Why::Gone { records: anchor.seq - anchor.forgotten }).into());
+        }
+        (head, _) => head?.unwrap_or(Head::EMPTY),
     };
-    let mut walk = Walk { head, end: head.start.after, count: 0, torn };
+    let anchor = anchor.copied();
+    if let Some(Anchor { forgotten, .. }) = anchor.filter(|anchor| anchor.forgotten < head.start.after.seq) {
+        let why = Why::Beginning { found: head.start.after.seq + 1, expected: forgotten + 1 };
+        return Err(Broken::file(path, why).into());
+    }
+    let mut walk = Walk { head, anchor, end: head.start.after, count: 0, torn };
     check_numbers(&files, &head)?;
     for file in open_files(&files, head.start.file)? {
         walk.file(file, files.active())?;
@@ -73,6 +88,7 @@ fn parts(files: &LogFiles) -> Result<Vec<Torn>, ChainError> {
 /// How far a walk through the files has come.
 struct Walk {
     head: Head,
+    anchor: Option<Anchor>,
     end: End,
     /// How many lines the last file has.
     count: u64,
@@ -88,6 +104,10 @@ impl Walk {
         while let Some(raw) = lines.next()? {
             self.count += 1;
             self.end = line::follow(self.end, raw.bytes).map_err(|why| broken(self.count, why))?;
+            let anchored = self.anchor.filter(|anchor| anchor.seq == self.end.seq);
+            if let Some(Anchor { seq, .. }) = anchored.filter(|anchor| anchor.hash != self.end.hash) {
+                return Err(broken(self.count, Why::Rewritten { seq }).into());
+            }
             if self.end.seq == self.head.end.seq {
                 let after = raw.offset + raw.bytes.len() as u64 + 1;
                 self.known_last_line(after).map_err(|why| broken(self.count, why))?;
@@ -116,13 +136,14 @@ impl Walk {
     }
 
     fn finish(self, files: &LogFiles) -> Result<Verified, ChainError> {
-        let (found, expected) = (self.end.seq, self.head.end.seq);
+        let (found, announced) = (self.end.seq, self.head.end.seq);
+        let expected = announced.max(self.anchor.map_or(0, |anchor| anchor.seq));
         if found < expected {
             let why = Why::Truncated { found, expected };
             return Err(Broken { file: files.active().to_owned(), line: self.count + 1, why }.into());
         }
         let lines = found - self.head.start.after.seq;
         let head = (lines > 0).then_some(Link { seq: found, hash: self.end.hash });
-        Ok(Verified { lines, head, unannounced: found - expected, torn: self.torn })
+        Ok(Verified { lines, head, unannounced: found - announced, torn: self.torn })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -28,6 +29,8 @@ pub struct ChainWriter {
     turn: PathBuf,
     full: u64,
     durability: Durability,
+    /// The permissions of the files with lines, as far as the umask leaves them.
+    mode: u32,
 }
 
 /// A line that was appended.
@@ -48,7 +51,8 @@ impl ChainWriter {
     pub fn open_with(path: &Path, full: u64) -> Result<Self, ChainError> {
         let files = LogFiles::new(path).ok_or_else(|| ChainError::Name { path: path.to_owned() })?;
         fs::create_dir_all(files.folder()).map_err(|error| ChainError::io(files.folder(), error))?;
-        let writer = Self { turn: files.beside("lock"), files, full, durability: Durability::Synced };
+        let writer =
+            Self { turn: files.beside("lock"), files, full, durability: Durability::Synced, mode: 0o666 };
         let _turn = writer.take_turn()?;
         recover(&writer.files)?;
         Ok(writer)
@@ -59,6 +63,13 @@ impl ChainWriter {
     #[must_use]
     pub fn unsynced(mut self) -> Self {
         self.durability = Durability::Unsynced;
+        self
+    }
+
+    /// From now on, files with lines are made for their owner alone.
+    #[must_use]
+    pub fn private(mut self) -> Self {
+        self.mode = 0o600;
         self
     }
 
@@ -103,10 +114,11 @@ impl ChainWriter {
 
     fn write(&self, line: &[u8], at: u64) -> Result<(), ChainError> {
         let path = self.files.active();
-        let written = OpenOptions::new().create(true).append(true).open(path).and_then(|mut file| {
-            file.write_all(line)?;
-            self.durability.sync(&file)
-        });
+        let written =
+            OpenOptions::new().create(true).append(true).mode(self.mode).open(path).and_then(|mut file| {
+                file.write_all(line)?;
+                self.durability.sync(&file)
+            });
         // A new file needs its name on the disk too.
         let named = written
             .and_then(|()| if at == 0 { self.durability.sync_folder(self.files.folder()) } else { Ok(()) });

@@ -14,14 +14,16 @@ use mala_config::{Cold, EmptyRun, Settings, Setup};
 use mala_core::file::read_tail;
 use mala_core::shell::word;
 use mala_core::{CheckName, Oid, Timestamp};
+use mala_gate::evidence::anchoring::{self, AnchorError};
 use mala_gate::evidence::{Ended, EvidenceError};
 use mala_gate::runner::{Manner, RunError, Task, Tee, run};
 use mala_gate::{Check, Evidence, TestRunError};
 use mala_git::landing::LandError;
 use mala_git::salvage::SalvageError;
 use mala_git::{GitError, OwnChangesError, Repo};
-use mala_logs::chain::{ChainError, ChainReader, ChainWriter, Order, verify};
-use mala_store::StoreError;
+use mala_logs::chain::{ChainError, ChainReader, Order};
+use mala_logs::secrets;
+use mala_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -83,6 +85,15 @@ impl From<TestRunError> for ValidationError {
             TestRunError::Evidence(error) => error.into(),
             TestRunError::Store(error) => error.into(),
             TestRunError::Run(error) => error.into(),
+        }
+    }
+}
+
+impl From<AnchorError> for ValidationError {
+    fn from(error: AnchorError) -> Self {
+        match error {
+            AnchorError::Log(error) => error.into(),
+            AnchorError::Store(error) => error.into(),
         }
     }
 }
@@ -288,9 +299,9 @@ impl CommandResult {
         }
     }
 
-    /// The end of what it printed.
+    /// The end of what it printed, with secrets masked.
     pub fn output_tail(&self, most: u64) -> Option<String> {
-        read_tail(Path::new(&self.output_log), most)
+        secrets::tail(Path::new(&self.output_log), most)
     }
 }
 
@@ -523,9 +534,9 @@ fn newest(
     mut is_wanted: impl FnMut(&Validation) -> bool,
 ) -> Result<Option<Validation>, ValidationError> {
     let log = log_of(repo);
-    match verify(&log) {
+    match anchoring::verify(&mut Store::open(repo.scope())?, repo.scope(), &log) {
         Ok(_) => {}
-        Err(ChainError::Broken(_)) => return Ok(None),
+        Err(AnchorError::Log(ChainError::Broken(_))) => return Ok(None),
         Err(error) => return Err(error.into()),
     }
     for record in ChainReader::open(&log)?.records::<Validation>(Order::NewestFirst) {
@@ -538,7 +549,7 @@ fn newest(
 }
 
 fn remember(repo: &Repo, validation: &Validation) -> Result<(), ValidationError> {
-    Ok(ChainWriter::open(&log_of(repo))?.append(validation).map(drop)?)
+    Ok(anchoring::append(repo.scope(), &log_of(repo), validation).map(drop)?)
 }
 
 /// How long the last validations took that passed in a slot that held an earlier tree, at most so many.
@@ -657,6 +668,7 @@ impl CommandLine<'_> {
 }
 
 fn emptiness(result: &CommandResult) -> Option<String> {
-    let is_empty = result.output_tail(SUMMARY_BYTES).is_some_and(|text| ran_nothing(&text));
+    let is_empty =
+        read_tail(Path::new(&result.output_log), SUMMARY_BYTES).is_some_and(|text| ran_nothing(&text));
     is_empty.then(|| "it executed no test; allow that with `empty = \"pass\"` in [validate]".to_owned())
 }

@@ -1,6 +1,7 @@
 //! The event log: one row per fact, written in the transaction that made it true.
 
 use mala_core::{AgentId, Fence, IssueId, Lock, LockId, RunId, Target, Timestamp, Who};
+use mala_logs::secrets::mask_json;
 use rusqlite::{Row, params};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -105,6 +106,8 @@ event_kinds! {
     GatePassed = "gate.passed",
     GateFailed = "gate.failed",
     CommitMade = "commit.made",
+    /// A log is taken as it is, whatever it was before.
+    LogReset = "log.reset",
 }
 
 impl EventKind {
@@ -189,7 +192,8 @@ impl Store {
         Ok(found.into_iter().next().filter(|event| event.seq == seq))
     }
 
-    /// Notes something that happened to an agent outside the store. Returns the event's number.
+    /// Notes something that happened to an agent outside the store. Returns the event's number. Secrets in the detail are masked:
+    /// it quotes command lines and what programs say.
     pub fn record_fact(
         &mut self,
         party: &Party,
@@ -200,8 +204,10 @@ impl Store {
         if !kind.is_fact() {
             return Err(StoreError::NotAFact { kind: kind.as_str() });
         }
+        let mut detail = detail.clone();
+        mask_json(&mut detail);
         self.write(|change| {
-            let event = change.record(kind, party, target, detail)?;
+            let event = change.record(kind, party, target, &detail)?;
             if kind == EventKind::WriteRefused
                 && let Some(file @ Target::File(_)) = target
             {
@@ -401,5 +407,28 @@ impl Change<'_> {
             about.target.map(rows::kind_of),
         ])?;
         Ok(self.sql.last_insert_rowid())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mala_core::Owner;
+
+    use super::*;
+
+    #[test]
+    fn secrets_in_what_others_tell_are_masked_before_they_are_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open_in(dir.path(), b"/here").unwrap();
+        let owner = Owner { pid: 1, start_time: 1, boot_id: "b".into(), host: "h".into(), node: None };
+        let party =
+            Party { agent: AgentId::new("a").unwrap(), owner, supervised: true, issue: None, run: None };
+        let detail = json!({ "command": "git push https://me:hunter2@host", "said": "TOKEN=abc is refused" });
+        store.record_fact(&party, EventKind::CommandRefused, None, &detail).unwrap();
+        let event = store.events(&EventFilter::default()).unwrap().pop().unwrap();
+        assert_eq!(
+            event.detail,
+            json!({ "command": "git push https://me:***@host", "said": "TOKEN=*** is refused" })
+        );
     }
 }

@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/8_landing.sql"),
     include_str!("migrations/9_changes.sql"),
     include_str!("migrations/10_audits.sql"),
+    include_str!("migrations/11_chains.sql"),
 ];
 
 /// The schema this mala writes.

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use mala_core::{AgentId, EvidenceId, Scope};
 use mala_git::Oid;
-use mala_logs::chain::{ChainError, ChainLine, ChainReader, ChainWriter, Link, Order, Verified, verify};
+use mala_logs::chain::{ChainError, ChainLine, ChainReader, Link, Order, Verified};
+use mala_store::Store;
 use memchr::memmem;
 use serde::Deserialize;
 
+use super::anchoring::{self, AnchorError};
 use super::record::Evidence;
 
 /// What stands before and after the long part of a record. Within a text, JSON would put a backslash before the quotes.
@@ -18,6 +20,7 @@ const AFTER: &[u8] = b"},\"after\":{";
 /// `<state>/evidence/evidence.jsonl`.
 #[derive(Debug, Clone)]
 pub struct EvidenceLog {
+    scope: Scope,
     path: PathBuf,
 }
 
@@ -72,21 +75,21 @@ impl<'a> Sighting<'a> {
 
 impl EvidenceLog {
     pub fn of(scope: &Scope) -> Self {
-        Self { path: folder(scope).join("evidence.jsonl") }
+        Self { scope: scope.clone(), path: folder(scope).join("evidence.jsonl") }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a record down; it is on the disk when this returns.
-    pub fn append(&self, evidence: &Evidence) -> Result<Link, ChainError> {
-        ChainWriter::open(&self.path)?.append(evidence)
+    /// Writes a record down; it is on the disk and anchored in the store when this returns.
+    pub fn append(&self, evidence: &Evidence) -> Result<Link, AnchorError> {
+        anchoring::append(&self.scope, &self.path, evidence)
     }
 
-    /// Checks the whole chain.
-    pub fn verify(&self) -> Result<Verified, ChainError> {
-        verify(&self.path)
+    /// Checks the whole chain, and that it is the one that the store knows of.
+    pub fn verify(&self) -> Result<Verified, AnchorError> {
+        anchoring::verify(&mut Store::open(&self.scope)?, &self.scope, &self.path)
     }
 
     /// The records, the newest first, until one of them ends the search.

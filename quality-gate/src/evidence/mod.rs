@@ -4,6 +4,7 @@
 //! differs from it; after it ended, what changed meanwhile and whose it is. The record goes into a chained log that
 //! agents cannot write. The gate compares records with commits; nobody's word counts.
 
+pub mod anchoring;
 mod log;
 pub mod output;
 mod record;

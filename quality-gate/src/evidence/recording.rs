@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use mala_core::text::plain;
@@ -17,6 +18,7 @@ use mala_logs::chain::ChainError;
 use mala_logs::secrets::mask_args;
 use thiserror::Error;
 
+use super::anchoring::AnchorError;
 use super::log::EvidenceLog;
 use super::output::{file_of, folder_of};
 use super::record::{Evidence, Strength};
@@ -29,12 +31,23 @@ pub enum EvidenceError {
     Ownership(#[from] OwnershipError),
     #[error("the evidence log cannot be used")]
     Log(#[from] ChainError),
+    #[error("the store, which knows how the evidence log ends, cannot be used")]
+    Store(#[from] mala_store::StoreError),
     #[error("cannot use the saved output `{}`", .path.display())]
     Output {
         path: PathBuf,
         #[source]
         source: io::Error,
     },
+}
+
+impl From<AnchorError> for EvidenceError {
+    fn from(error: AnchorError) -> Self {
+        match error {
+            AnchorError::Log(error) => error.into(),
+            AnchorError::Store(error) => error.into(),
+        }
+    }
 }
 
 /// What is about to be run.
@@ -280,7 +293,7 @@ fn reserve_output(folder: &Path) -> Result<(EvidenceId, OutputFile), EvidenceErr
     loop {
         let id = EvidenceId::random();
         let path = file_of(folder, &id);
-        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
+        match OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path) {
             Ok(file) => return Ok((id, OutputFile { path, file, is_recorded: false })),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(source) => return Err(failed(&path, source)),

@@ -24,6 +24,7 @@ use thiserror::Error;
 
 use crate::Evidence;
 use crate::evidence::EvidenceLog;
+use crate::evidence::anchoring::AnchorError;
 use crate::verdict::{Check, Verdict, list};
 
 pub(crate) use self::fit::{CommitContext, Committed, Fit};
@@ -170,6 +171,8 @@ pub enum GateError {
     Ownership(#[from] OwnershipError),
     #[error("the evidence log cannot be read")]
     Log(#[from] ChainError),
+    #[error("what the store knows of the evidence log cannot be read")]
+    Anchor(#[from] AnchorError),
 }
 
 /// Judges a commit, or the declaration that none is needed.
@@ -230,7 +233,7 @@ impl Judge<'_> {
         &self,
         commit: &Commit,
         outcome: Option<&Outcome>,
-        verified: impl FnOnce() -> Result<Verified, ChainError>,
+        verified: impl FnOnce() -> Result<Verified, AnchorError>,
     ) -> Result<Vec<Check>, GateError> {
         let changes = self.repo.changes_of(commit)?;
         let head = self.repo.resolve("HEAD")?;

@@ -14,6 +14,7 @@ use super::command::{self, Lacking};
 use super::fit::{Committed, Fit};
 use super::{GateError, Judge, Records, Rules, Subject};
 use crate::Evidence;
+use crate::evidence::anchoring::AnchorError;
 use crate::evidence::{Of, Sighting, Strength};
 use crate::verdict::{Check, list};
 
@@ -57,7 +58,7 @@ enum Why {
 pub(super) fn check(
     judge: &Judge<'_>,
     committed: Committed<'_>,
-    verified: impl FnOnce() -> Result<Verified, ChainError>,
+    verified: impl FnOnce() -> Result<Verified, AnchorError>,
 ) -> Result<Vec<Check>, GateError> {
     let Judge { repo, ownership, records, rules, subject } = *judge;
     if rules.required.is_empty() {
@@ -68,7 +69,7 @@ pub(super) fn check(
     }
     if let Err(broken) = verified() {
         return match broken {
-            ChainError::Broken(broken) => Ok(vec![Check::fail(
+            AnchorError::Log(ChainError::Broken(broken)) => Ok(vec![Check::fail(
                 CheckName::EvidenceLog,
                 format!(
                     "the evidence was tampered with: {broken}; `mala logs verify` says what a person can do about it"

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use mala_core::{Actor, IssueId, LockName, RunId};
+use mala_gate::evidence::anchoring;
 use mala_gate::evidence::{Ended, Evidence, EvidenceLog, Launch, Of, Place, Recording, Strength, output};
 use mala_git::{Content, Oid, Repo};
 
@@ -242,4 +244,40 @@ fn a_changed_byte_or_a_missing_line_breaks_the_log() {
     let shorter: String = text.lines().take(2).map(|line| format!("{line}\n")).collect();
     fs::write(log.path(), shorter).unwrap();
     assert!(log.verify().is_err());
+}
+
+#[test]
+fn records_that_are_gone_are_missed_however_well_the_rest_fits_and_however_much_follows() {
+    let w = World::new();
+    for _ in 0..3 {
+        record(&w, "A", &Locks::default(), || {});
+    }
+    let log = EvidenceLog::of(&w.scope());
+    let folder = log.path().parent().unwrap().to_owned();
+    let kept: Vec<(PathBuf, Vec<u8>)> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .map(|path| (path.clone(), fs::read(&path).unwrap()))
+        .collect();
+    record(&w, "A", &Locks::default(), || {});
+    assert_eq!(log.verify().unwrap().lines, 4);
+    // As it was before the last one: every hash fits, and the head too.
+    for (path, bytes) in kept {
+        fs::write(path, bytes).unwrap();
+    }
+    assert!(log.verify().unwrap_err().to_string().contains("ended with number 4, now it ends with number 3"));
+    for _ in 0..2 {
+        record(&w, "A", &Locks::default(), || {});
+    }
+    assert!(
+        log.verify().unwrap_err().to_string().contains("as number 4"),
+        "what follows does not make it good"
+    );
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(log.verify().unwrap_err().to_string().ends_with("is gone, with its 4 records"));
+    // A person knows what happened.
+    let mut store = mala_store::Store::open(&w.scope()).unwrap();
+    anchoring::accept(&mut store, &w.scope(), log.path(), "the test").unwrap();
+    assert_eq!(log.verify().unwrap().lines, 0);
 }

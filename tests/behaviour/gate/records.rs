@@ -163,6 +163,13 @@ fn every_way_to_damage_the_log_is_found_at_its_first_line_and_proves_nothing() {
         // As it says: put aside, everything goes on.
         let folder = world.state_dir().join("evidence");
         fs::rename(&folder, folder.with_extension("broken")).unwrap();
+        assert_eq!(
+            verify(&world).code,
+            1,
+            "{what}: records that are put aside are missed until a person says so"
+        );
+        let accepted = mala(&world, ["logs", "verify", "--accept"]).output().unwrap();
+        assert!(accepted.status.success(), "{what}: {accepted:?}");
         agent(&world, "ann", "bd-1", &format!("check-all {QUIET}"));
         assert_eq!((verify(&world).code, records(&world).len()), (0, 1), "{what}");
     }
@@ -285,7 +292,7 @@ fn runs_are_listed_and_shown_and_their_logs_are_chained_too() {
     let names: Vec<_> =
         shown["events"].as_array().unwrap().iter().map(|event| event["event"].clone()).collect();
     assert_eq!((names.first(), names.last()), (Some(&json!("run_started")), Some(&json!("run_ended"))));
-    assert_eq!(verify(world).json()["logs"], 2, "evidence and the run");
+    assert_eq!(verify(world).json()["logs"], 3, "evidence, validations and the run");
     let log = run["log"].as_str().unwrap();
     let text = fs::read_to_string(log).unwrap();
     fs::write(log, text.replacen("\"max_agents\":", "\"max_agents\" :", 1)).unwrap();
@@ -293,6 +300,12 @@ fn runs_are_listed_and_shown_and_their_logs_are_chained_too() {
     assert_eq!((answer.code, &answer.json()["file"], &answer.json()["line"]), (1, &json!(log), &json!(1)));
     fs::remove_file(log).unwrap();
     assert_eq!(verify(world).code, 1, "a log that is gone is missed");
+    fs::remove_file(log.replace(".jsonl", ".head")).unwrap();
+    fs::remove_dir_all(world.state_dir().join("evidence")).unwrap();
+    let broken = verify(world).json()["broken"].to_string();
+    for name in ["evidence/validations.jsonl", &format!("logs/{id}.jsonl")] {
+        assert!(broken.contains(name), "{name}, with all that belongs to it: {broken}");
+    }
 }
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

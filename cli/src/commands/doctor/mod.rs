@@ -185,7 +185,11 @@ const OUTPUTS: u64 = 64 << 20;
 fn check_evidence(scope: &Scope) -> Check {
     const NAME: &str = "evidence";
     let mut records = 0;
-    for log in verify_evidence(scope) {
+    let mut store = match Store::open(scope) {
+        Ok(store) => store,
+        Err(error) => return Check::fail(NAME, error),
+    };
+    for log in verify_evidence(&mut store, scope) {
         match log.outcome {
             Ok(verified) => records += verified.lines,
             Err(error) => return Check::fail(NAME, CliError::failed(error).hint(log.remedy)),

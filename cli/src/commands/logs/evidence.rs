@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use mala_core::{AgentId, Scope, Timestamp};
 use mala_gate::evidence::Of;
+use mala_gate::evidence::anchoring::{self, AnchorError};
 use mala_gate::evidence::output::{self, Output};
 use mala_gate::{Evidence, EvidenceLog};
-use mala_logs::chain::{ChainError, Verified, verify};
+use mala_logs::chain::{ChainError, Verified};
+use mala_store::Store;
 
 use crate::error::CliError;
 use crate::ui::{DIM, GREEN, RED, plain, span};
@@ -145,48 +147,66 @@ pub(super) fn output(scope: &Scope, record: &Evidence) -> Result<File, CliError>
         .hint(format!("the rest of the record: mala logs show {}", record.id))),
         Output::Forgotten => {
             Err(CliError::refused(format!("the output of `{}` is not kept any more", record.id))
-                .hint("`mala clean` removes what is older than `logs.keep` in the settings"))
+                .hint("`mala clean` removes what is older than `retain.age` in the settings"))
         }
+        Output::Private(path) => Err(CliError::refused(format!(
+            "only its owner may read `{}`: outputs may have secrets in them",
+            plain(path.display())
+        ))),
         Output::Damaged(damage) => Err(CliError::refused(damage).hint(IF_DAMAGED)),
     }
 }
 
 /// A log that was checked.
 pub(crate) struct Checked {
-    pub(crate) outcome: Result<Verified, ChainError>,
+    pub(crate) log: PathBuf,
+    pub(crate) outcome: Result<Verified, AnchorError>,
     /// What to do if it is not whole.
     pub(crate) remedy: String,
 }
 
 impl Checked {
     /// Nothing mends a broken log, it would prove nothing any more: `if_broken` is what can be done.
-    fn new(log: &Path, if_broken: &str) -> Self {
-        let outcome = verify(log);
+    fn new(store: &mut Store, scope: &Scope, log: &Path, if_broken: &str) -> Self {
+        let outcome = anchoring::verify(store, scope, log);
         let remedy = match &outcome {
-            Ok(_) | Err(ChainError::Broken(_)) => if_broken.to_owned(),
+            Ok(_) | Err(AnchorError::Log(ChainError::Broken(_))) => if_broken.to_owned(),
             Err(_) => format!("look at `{}`", log.display()),
         };
-        Self { outcome, remedy }
+        Self { log: log.to_owned(), outcome, remedy }
     }
 }
 
-/// Checks the log of evidence, that of reruns, then those of all runs in the order of their names.
-pub(super) fn verify_all(scope: &Scope) -> Vec<Checked> {
-    let if_broken = "the log of that run cannot be relied on; others are not concerned";
-    let runs = run_logs(&super::runs::folder(scope));
-    let runs = runs.iter().filter(|log| is_there(log)).map(|log| Checked::new(log, if_broken));
-    verify_evidence(scope).into_iter().chain(runs).collect()
+/// Checks the log of evidence, that of validations, then those of all runs in the order of their names. A log that the store knows of
+/// is missed.
+pub(super) fn verify_all(store: &mut Store, scope: &Scope) -> Result<Vec<Checked>, CliError> {
+    let if_broken = "the log of that run cannot be relied on, others are not concerned; once you know why, take it as it is: \
+                     mala logs verify --accept";
+    let mut checked = verify_evidence(store, scope);
+    let mut runs = run_logs(&super::runs::folder(scope));
+    runs.retain(|log| is_there(log));
+    runs.extend(anchoring::known_logs(store, scope).map_err(CliError::failed)?);
+    runs.sort();
+    runs.dedup();
+    runs.retain(|log| checked.iter().all(|checked| checked.log != *log));
+    checked.extend(runs.iter().map(|log| Checked::new(store, scope, log, if_broken)));
+    Ok(checked)
 }
 
-/// Checks the log of evidence and that of reruns, if there is one.
-pub(crate) fn verify_evidence(scope: &Scope) -> Vec<Checked> {
+/// Checks the log of evidence and that of validations, if there is one.
+pub(crate) fn verify_evidence(store: &mut Store, scope: &Scope) -> Vec<Checked> {
     let log = EvidenceLog::of(scope).path().to_owned();
     let folder = log.parent().unwrap_or(&log).display();
     let if_broken = format!(
-        "evidence counts for nothing until the log is put aside: mv '{folder}' '{folder}.broken'; then run the tests again"
+        "evidence counts for nothing until the log is put aside: mv '{folder}' '{folder}.broken'; then take that as it is: \
+         mala logs verify --accept; and run the tests again"
     );
-    let reruns = Some(log.with_file_name("reruns.jsonl")).filter(|reruns| is_there(reruns));
-    [&log].into_iter().chain(&reruns).map(|log| Checked::new(log, &if_broken)).collect()
+    let validations = log.with_file_name("validations.jsonl");
+    let is_known =
+        store.anchor(&anchoring::name_of(scope, &validations)).is_ok_and(|anchor| anchor.is_some());
+    let validations = Some(validations).filter(|log| is_known || is_there(log));
+    let logs = [&log].into_iter().chain(&validations);
+    logs.map(|log| Checked::new(store, scope, log, &if_broken)).collect()
 }
 
 /// A log whose file was removed is known by its head.

@@ -4,12 +4,17 @@ pub(super) mod evidence;
 mod runs;
 
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use mala_core::shell::word;
 use mala_core::{AgentId, Scope};
+use mala_gate::evidence::anchoring::{self, AnchorError};
 use mala_gate::evidence::output;
 use mala_logs::chain::{ChainError, Verified};
+use mala_logs::secrets::{MaskingWriter, mask_json};
 use mala_store::{Event, EventFilter, EventKind, Store};
 use serde_json::{Value, json};
 
@@ -82,8 +87,13 @@ pub(crate) struct ShowArgs {
 /// named, and so is every saved output that is not what its record says.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  mala logs verify")]
-pub(crate) struct VerifyArgs {}
+  mala logs verify
+  mala logs verify --accept")]
+pub(crate) struct VerifyArgs {
+    /// Take logs that are not what was recorded as they are now: you know what happened to them. An event keeps what was there
+    #[arg(long)]
+    accept: bool,
+}
 
 /// Show the newest events, and new ones as they happen
 #[derive(Debug, Args)]
@@ -132,7 +142,7 @@ pub(crate) fn run(command: LogsCommand, context: &Context) -> Result<Code, CliEr
     match command {
         LogsCommand::List(args) => cmd_list(&args, context)?,
         LogsCommand::Show(args) => cmd_show(&args, context)?,
-        LogsCommand::Verify(_) => return cmd_verify(context),
+        LogsCommand::Verify(args) => return cmd_verify(&args, context),
         LogsCommand::Tail(args) => cmd_tail(&args, context)?,
     }
     Ok(Code::SUCCESS)
@@ -154,7 +164,7 @@ fn cmd_list(args: &ListArgs, context: &Context) -> Result<(), CliError> {
         }
         What::Runs => return list_runs(context, &scope, &mut store, &filter),
     }
-    let events = store.events(&filter)?;
+    let events = masked(store.events(&filter)?);
     context.ui.answer(&json!({ "events": events }), |out| match events.as_slice() {
         [] => writeln!(out, "no events"),
         events => write_events(out, events),
@@ -194,9 +204,9 @@ fn cmd_show(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
     if let Some(record) = evidence::find(&scope, &args.id)? {
         if args.output {
             let mut output = evidence::output(&scope, &record)?;
-            let mut out = context.ui.out();
+            let mut out = MaskingWriter::new(context.ui.out());
             io::copy(&mut output, &mut out)?;
-            return Ok(out.flush()?);
+            return Ok(out.finish()?.flush()?);
         }
         return context.ui.answer(&json!({ "evidence": record }), |out| evidence::write_whole(out, &record));
     }
@@ -223,6 +233,7 @@ fn cmd_show(args: &ShowArgs, context: &Context) -> Result<(), CliError> {
         return Err(CliError::usage(message)
             .hint("see the numbers and ids: mala logs list; mala logs list evidence; mala logs list runs"));
     }
+    let events = masked(events);
     context.ui.answer(&json!({ "events": events }), |out| {
         events.iter().try_for_each(|event| write_whole(out, event))
     })
@@ -233,7 +244,7 @@ fn cmd_tail(args: &TailArgs, context: &Context) -> Result<(), CliError> {
     let mut filter = args.filter.resolve(&store, args.lines)?;
     loop {
         let seen = store.data_version()?;
-        let events = store.events(&filter)?;
+        let events = masked(store.events(&filter)?);
         if context.ui.json {
             events.iter().try_for_each(|event| context.ui.json_line(event))?;
         } else {
@@ -248,6 +259,12 @@ fn cmd_tail(args: &TailArgs, context: &Context) -> Result<(), CliError> {
             context.pause(FOLLOW_PAUSE)?;
         }
     }
+}
+
+/// Older events were not masked when they were written.
+fn masked(mut events: Vec<Event>) -> Vec<Event> {
+    events.iter_mut().for_each(|event| mask_json(&mut event.detail));
+    events
 }
 
 fn write_events(out: &mut dyn Write, events: &[Event]) -> io::Result<()> {
@@ -275,25 +292,43 @@ fn write_whole(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     Ok(())
 }
 
-fn cmd_verify(context: &Context) -> Result<Code, CliError> {
+fn cmd_verify(args: &VerifyArgs, context: &Context) -> Result<Code, CliError> {
+    if args.accept && context.supervised.is_some() {
+        return Err(CliError::refused("`--accept` is a person's decision, not an agent's"));
+    }
     let (mut lines, mut torn, mut logs) = (0_u64, 0, 0_u64);
     let scope = context.scope()?;
-    for checked in evidence::verify_all(&scope) {
+    let mut store = open(&scope)?;
+    let mut broken = Vec::new();
+    for checked in evidence::verify_all(&mut store, &scope)? {
         match checked.outcome {
             Ok(Verified { lines: found, torn: parts, .. }) => {
                 lines += found;
                 torn += parts.len();
                 logs += 1;
             }
-            Err(ChainError::Broken(broken)) => {
-                let body = json!({ "intact": false, "file": broken.file, "line": broken.line, "why": broken.to_string() });
-                context.ui.answer(&body, |_| Ok(()))?;
-                context.ui.note("broken", RED, &broken.to_string());
-                context.ui.hint(&checked.remedy);
-                return Ok(Code::from(REFUSED));
+            Err(AnchorError::Log(ChainError::Broken(_))) if args.accept => {
+                accept(context, &mut store, &scope, &checked.log)?;
+                logs += 1;
             }
+            Err(AnchorError::Log(ChainError::Broken(why))) => broken.push((why, checked.remedy)),
             Err(error) => return Err(CliError::failed(error).hint(checked.remedy)),
         }
+    }
+    if let Some((first, _)) = broken.first() {
+        let all: Vec<Value> = broken
+            .iter()
+            .map(|(why, _)| json!({ "file": why.file, "line": why.line, "why": why.to_string() }))
+            .collect();
+        let body = json!({
+            "intact": false, "file": first.file, "line": first.line, "why": first.to_string(), "broken": all,
+        });
+        context.ui.answer(&body, |_| Ok(()))?;
+        broken.iter().for_each(|(why, _)| context.ui.note("broken", RED, &why.to_string()));
+        let mut remedies: Vec<&str> = broken.iter().map(|(_, remedy)| remedy.as_str()).collect();
+        remedies.dedup();
+        remedies.iter().for_each(|remedy| context.ui.hint(remedy));
+        return Ok(Code::from(REFUSED));
     }
     let damaged = output::look(&scope, u64::MAX).map_err(CliError::failed)?.damaged;
     if let Some(first) = damaged.first() {
@@ -316,4 +351,16 @@ fn cmd_verify(context: &Context) -> Result<Code, CliError> {
         }
     })?;
     Ok(Code::SUCCESS)
+}
+
+/// Takes a log as it is. One whose own lines do not fit together stays broken: it has to be put aside first.
+fn accept(context: &Context, store: &mut Store, scope: &Scope, log: &Path) -> Result<(), CliError> {
+    anchoring::accept(store, scope, log, "mala logs verify --accept").map_err(|error| {
+        CliError::refused(error).hint(format!(
+            "its lines do not fit together; put it aside first: mv {0} {0}.broken",
+            word(log.as_os_str().as_bytes())
+        ))
+    })?;
+    context.ui.warning(&format!("`{}` is taken as it is now", plain(log.display())));
+    Ok(())
 }

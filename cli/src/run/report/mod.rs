@@ -5,10 +5,11 @@ mod summary;
 mod words;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
 
 use mala_core::{Scope, Timestamp};
 use mala_engine::{Event, Reporter};
+use mala_gate::evidence::anchoring::{self, AnchorError};
 use mala_landing::running;
 use mala_logs::chain::{ChainError, ChainWriter};
 use mala_logs::secrets::mask_json;
@@ -42,21 +43,53 @@ impl Reporter for Json {
 /// Sends everything to the log of the run, and then to whoever watches.
 pub(crate) struct Logged {
     /// Opened when the run says its name.
-    log: Option<ChainWriter>,
-    folder: std::path::PathBuf,
+    log: Option<RunLog>,
+    scope: Scope,
     next: Box<dyn Reporter>,
     ui: Ui,
 }
 
 impl Logged {
-    pub(crate) fn new(folder: &Path, ui: &Ui, next: Box<dyn Reporter>) -> Self {
-        Self { log: None, folder: folder.to_owned(), next, ui: ui.clone() }
+    pub(crate) fn new(scope: &Scope, ui: &Ui, next: Box<dyn Reporter>) -> Self {
+        Self { log: None, scope: scope.clone(), next, ui: ui.clone() }
     }
 
     fn open(&mut self, run: &str) {
-        match ChainWriter::open(&self.folder.join(format!("{run}.jsonl"))) {
-            Ok(log) => self.log = Some(log.unsynced()),
+        match RunLog::open(&self.scope, run) {
+            Ok(log) => self.log = Some(log),
             Err(error) => self.ui.warning(&format!("this run has no log: {error}")),
+        }
+    }
+}
+
+/// The log of one run. What agents do goes into it as it happens; each step of the run is anchored in the store as well.
+struct RunLog {
+    writer: ChainWriter,
+    path: PathBuf,
+    scope: Scope,
+    store: Store,
+}
+
+impl RunLog {
+    fn open(scope: &Scope, run: &str) -> Result<Self, AnchorError> {
+        let path = scope.state_dir().join("logs").join(format!("{run}.jsonl"));
+        let writer = ChainWriter::open(&path)?.unsynced().private();
+        Ok(Self { writer, path, scope: scope.clone(), store: Store::open(scope)? })
+    }
+
+    /// What agents do may name secrets, as in the command lines they type.
+    fn append(&mut self, line: &Line<'_>) -> Result<(), AnchorError> {
+        let mut value = serde_json::to_value(line).expect("events become JSON");
+        mask_json(&mut value);
+        let link = self.writer.append(&value)?;
+        // Agents do something several times a second; the next step of the run anchors that, too.
+        if matches!(line.event, Event::Doing { .. }) {
+            return Ok(());
+        }
+        match anchoring::anchor(&mut self.store, &self.scope, &self.path, &link) {
+            // Lines are gone: `mala logs verify` says so for good, and the run goes on.
+            Err(AnchorError::Log(ChainError::Broken(_))) => Ok(()),
+            done => done,
         }
     }
 }
@@ -67,7 +100,7 @@ impl Reporter for Logged {
             self.open(run.as_str());
         }
         if let Some(log) = &mut self.log
-            && let Err(error) = append(log, &Line { at, event })
+            && let Err(error) = log.append(&Line { at, event })
         {
             self.ui.warning(&format!("the log of this run ends here: {error}"));
             self.log = None;
@@ -78,13 +111,6 @@ impl Reporter for Logged {
     fn tick(&mut self) {
         self.next.tick();
     }
-}
-
-/// What agents do may name secrets, as in the command lines they type.
-fn append(log: &mut ChainWriter, line: &Line<'_>) -> Result<(), ChainError> {
-    let mut value = serde_json::to_value(line).expect("events become JSON");
-    mask_json(&mut value);
-    log.append(&value).map(drop)
 }
 
 /// Writes a line, wherever it goes; a reader that has gone away is no reason to stop agents.
