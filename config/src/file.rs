@@ -70,6 +70,11 @@ impl FileLayer {
                 let place = self.document.place(value.span());
                 resolver.reject(Problem::NotASection { section: section.to_string(), place });
             }
+            (false, DeValue::Table(entries)) if has_renamed(section, entries) => {
+                for (name, value) in in_file_order(entries) {
+                    self.setting(resolver, section, (name, value));
+                }
+            }
             (false, DeValue::Table(_)) => resolver.warn(Warning::Section {
                 name: section.to_string(),
                 place: self.document.place(name.span()),
@@ -134,11 +139,23 @@ impl FileLayer {
                 let place = self.document.place(value.span());
                 resolver.set(key, &Given::Toml(value.get_ref()), (self.origin)(place));
             }
-            None => {
-                resolver.warn(Warning::Setting { name: dotted, place: self.document.place(name.span()) });
-            }
+            None => match Key::renamed(&dotted) {
+                Some(key) => {
+                    let place = Some(self.document.place(name.span()));
+                    resolver.warn(Warning::Renamed { name: dotted, key, place });
+                    let place = self.document.place(value.span());
+                    resolver.set(key, &Given::Toml(value.get_ref()), (self.origin)(place));
+                }
+                None => {
+                    resolver.warn(Warning::Setting { name: dotted, place: self.document.place(name.span()) });
+                }
+            },
         }
     }
+}
+
+fn has_renamed(section: &str, entries: &DeTable<'_>) -> bool {
+    entries.iter().any(|(name, _)| Key::renamed(&format!("{section}.{}", name.get_ref())).is_some())
 }
 
 /// A path through something that is not a directory leads to no file, as with `HOME=/dev/null`.

@@ -10,7 +10,22 @@ const PREFIX: &str = "MALA_";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(usize);
 
+/// Settings that had another name once. The old one still works, with a warning.
+const RENAMED: &[(&str, &str)] = &[("logs.keep", "retain.age")];
+
 impl Key {
+    /// The setting that had this name once.
+    pub(crate) fn renamed(dotted: &str) -> Option<Self> {
+        RENAMED.iter().find(|(old, _)| *old == dotted).and_then(|(_, new)| Self::find(new))
+    }
+
+    /// The same by the variable that it had, with the old name.
+    pub(crate) fn renamed_variable(variable: &str) -> Option<(Self, &'static str)> {
+        let had = |old: &str| format!("{PREFIX}{}", old.replace('.', "_").to_ascii_uppercase());
+        let (old, _) = RENAMED.iter().find(|(old, _)| had(old) == variable)?;
+        Some((Self::renamed(old)?, old))
+    }
+
     /// All settings, in the order of the documentation.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..SETTINGS.len()).map(Self)

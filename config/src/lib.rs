@@ -38,7 +38,7 @@ pub use place::{Origin, Place};
 pub use preset::{Preset, Setup, SetupCommand};
 pub use settings::{
     AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, IssueSettings, Land,
-    LockSettings, LogSettings, ProjectSettings, QueueSettings, RunSettings, Settings, Source, StatusSettings,
+    LockSettings, ProjectSettings, QueueSettings, RetainSettings, RunSettings, Settings, Source, StatusSettings,
     TestSettings, TranscriptSettings, Unlocked, ValidateSettings,
 };
 pub use size::{SizeError, format_size, parse_size};

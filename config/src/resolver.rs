@@ -60,6 +60,11 @@ impl Resolver {
         let ours = |name: &OsStr| name.as_encoded_bytes().starts_with(b"MALA_");
         for (name, value) in variables.iter().filter(|(name, _)| ours(name)) {
             let name = name.to_string_lossy();
+            if let Some((key, old)) = Key::renamed_variable(&name) {
+                self.warn(Warning::Renamed { name: old.to_owned(), key, place: None });
+                self.set_variable(key, value);
+                continue;
+            }
             let Some(dotted) = variable_to_dotted(&name) else { continue };
             match Key::find(&dotted).filter(|key| key.variable() == name) {
                 Some(key) => self.set_variable(key, value),
@@ -82,7 +87,7 @@ impl Resolver {
     /// Applies what was typed. Here an unknown name is an error: somebody asked for it right now.
     pub(crate) fn arguments(&mut self, overrides: &[Override]) {
         for Override { key: name, value, typed } in overrides {
-            match Key::find(name) {
+            match Key::find(name).or_else(|| Key::renamed(name)) {
                 Some(key) => self.set(key, &Given::Text(value), Origin::Argument(typed.clone())),
                 None => self.reject(Problem::UnknownSetting { name: name.clone(), typed: typed.clone() }),
             }

@@ -38,8 +38,8 @@ pub struct Settings {
     pub status: StatusSettings,
     /// `[health]`
     pub health: HealthSettings,
-    /// `[logs]`
-    pub logs: LogSettings,
+    /// `[retain]`
+    pub retain: RetainSettings,
     /// `[mutex.NAME]`, in the order of their names.
     pub mutexes: Vec<MutexTable>,
     /// `[agents.NAME]`, in the order of their names.
@@ -266,11 +266,15 @@ pub struct HealthSettings {
     pub mutex_wait: Duration,
 }
 
-/// `[logs]`: the event log.
+/// `[retain]`: what `mala clean` keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LogSettings {
-    /// `mala clean` drops events, evidence and saved outputs older than this.
-    pub keep: Duration,
+pub struct RetainSettings {
+    /// Events, evidence, saved outputs, logs of runs and what agents printed are dropped when they are older.
+    pub age: Duration,
+    /// When outputs and logs take more MiB than this, the oldest are dropped first.
+    pub size: u64,
+    /// Saved work and candidates are dropped so long after their issue was closed.
+    pub refs: Duration,
 }
 
 impl Settings {
@@ -326,7 +330,7 @@ impl Settings {
         },
         status: StatusSettings { refresh: Duration::ZERO },
         health: HealthSettings { wait_rate: 0.0, waits_per_day: 0, mutex_wait: Duration::ZERO },
-        logs: LogSettings { keep: Duration::ZERO },
+        retain: RetainSettings { age: Duration::ZERO, size: 0, refs: Duration::ZERO },
         mutexes: Vec::new(),
         agents: Vec::new(),
     };

@@ -72,7 +72,9 @@ pub(crate) static SETTINGS: &[Setting] = &[
     fraction("health", "wait_rate", 0.0..=1.0, |s| &mut s.health.wait_rate),
     count("health", "waits_per_day", 1..=u64::MAX, |s| &mut s.health.waits_per_day),
     duration("health", "mutex_wait", SECOND..=days(1), |s| &mut s.health.mutex_wait),
-    duration("logs", "keep", days(1)..=days(3650), |s| &mut s.logs.keep),
+    duration("retain", "age", days(1)..=days(3650), |s| &mut s.retain.age),
+    count("retain", "size", 1..=u64::MAX, |s| &mut s.retain.size),
+    duration("retain", "refs", days(1)..=days(3650), |s| &mut s.retain.refs),
 ];
 
 /// A kind of word that one setting holds.
@@ -508,7 +510,9 @@ mod tests {
         health.wait_rate: a number from 0 to 1
         health.waits_per_day: a whole number, 1 or more
         health.mutex_wait: a duration from 1s to 1d
-        logs.keep: a duration from 1d to 3650d
+        retain.age: a duration from 1d to 3650d
+        retain.size: a whole number, 1 or more
+        retain.refs: a duration from 1d to 3650d
         "#);
     }
 }

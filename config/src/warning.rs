@@ -29,6 +29,16 @@ pub enum Warning {
         /// Where it is.
         place: Place,
     },
+    /// A setting by the name that it had once, which still works.
+    #[error("`{name}`{} is called `{key}` now", .place.as_ref().map(|place| format!(" in `{place}`")).unwrap_or_default())]
+    Renamed {
+        /// The name that was used.
+        name: String,
+        /// The setting.
+        key: crate::Key,
+        /// Where it is, if it is in a file.
+        place: Option<Place>,
+    },
     /// A field of a table.
     #[error("unknown field `{name}` in `{place}` is ignored")]
     Field {
@@ -56,6 +66,7 @@ impl Warning {
             Self::Section { place, .. } | Self::Setting { place, .. } | Self::Field { place, .. } => {
                 Some(place)
             }
+            Self::Renamed { place, .. } => place.as_ref(),
             Self::Variable { .. } => None,
         }
     }
@@ -70,6 +81,7 @@ impl Diagnostic for Warning {
         let help = match self {
             Self::Section { name, .. } => suggest::section_help(name),
             Self::Setting { name, .. } => suggest::setting_help(name),
+            Self::Renamed { key, .. } => format!("write it as `{}` in `[{}]`", key.name(), key.section()),
             Self::Field { name, known, .. } => suggest::field_help(name, known),
             Self::Variable { dotted, .. } => match suggest::setting(dotted) {
                 Some(key) => format!("did you mean `{}`?", key.variable()),

@@ -1,35 +1,41 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::time::Duration;
 use std::{fs, io};
 
 use clap::Args;
-use mala_config::Settings;
-use mala_core::Scope;
+use mala_config::{RetainSettings, Settings};
 use mala_core::issue::Run;
-use mala_gate::evidence::{EvidenceError, retention};
+use mala_core::{IssueId, Scope, Timestamp};
+use mala_gate::evidence::EvidenceError;
+use mala_gate::evidence::retention::{self, Cause, Limits, Plan};
+use mala_git::candidate::{self, Pinned};
 use mala_git::{Repo, commit};
 use mala_landing::{SlotUse, Slots, orphaned_slots, remove_slots, shown_size, slots_in_use};
 use mala_logs::chain::ChainError;
 use mala_session::{git_guard, jail, supervisor_socket};
-use mala_store::Extent;
 use mala_store::process::ProcessTable;
-use serde_json::json;
+use mala_store::{Extent, Store};
+use serde_json::{Value, json};
 
 use super::status::{leftover_lines, leftovers_json, slots_line};
 use crate::context::{Context, open};
 use crate::error::{CliError, Code};
-use crate::ui::plain;
+use crate::ui::{plain, span};
 
 /// Why a run is put away only by force.
 const FOREIGN: &str = "which cannot be judged from here";
+const MIB: u64 = 1 << 20;
 /// Whose files nobody needs any more.
 const KILLED: &str = "a process that was killed";
 
 /// Put away what dead agents left behind
 ///
 /// Frees locks whose process has ended or whose lease is over, removes dead places in queues and what killed commands have left
-/// in mala's folders, and drops events, evidence and saved outputs older than `logs.keep`. Lists everything it does. What a running process of this machine holds is never
-/// touched, nor is evidence from the time since the oldest agent or attempt that is not over.
+/// in mala's directories, and drops what `[retain]` in the settings does not keep: events, evidence, outputs and logs of runs that are old or
+/// too much, and saved work of issues closed long ago. Lists everything it does, with the reason. What a running process of this machine
+/// holds is never touched, nor is what unfinished work, a note on an open issue or an open entry of the landing queue needs, nor the last
+/// attempt at any issue.
 ///
 /// Slots keep what was built in them, so that the next validation is quick: only `--slots` empties them.
 #[derive(Debug, Args)]
@@ -57,13 +63,21 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     let scope = context.scope()?;
     let settings = context.settings(&scope, Vec::new())?;
     let mut store = open(&scope)?;
-    let keep_since = store.now().minus(settings.logs.keep);
+    let keep_since = store.now().minus(settings.retain.age);
     let extent = Extent { keep_events_since: keep_since, foreign_locks: args.force };
     let leftovers = if args.dry_run { store.leftovers(extent)? } else { store.sweep(extent)? };
     // A commit is judged by what was recorded since its issue was taken on.
-    let needed_since = store.working_since()?.map_or(keep_since, |since| since.min(keep_since));
-    let put_away = if args.dry_run { retention::old } else { retention::forget };
-    let evidence = put_away(&scope, needed_since).map_err(unreadable)?;
+    let needed_since = store.working_since()?.unwrap_or_else(|| store.now());
+    let limits = Limits { since: keep_since, needed_since, bytes: settings.retain.size.saturating_mul(MIB) };
+    let plan = retention::plan(&mut store, &scope, limits).map_err(unreadable)?;
+    let refs = old_refs(&mut store, &scope, settings.retain.refs)?;
+    if !args.dry_run {
+        retention::carry_out(&mut store, &scope, &plan, limits).map_err(unreadable)?;
+        let repo = Repo::new(scope.clone());
+        refs.iter().try_for_each(|old| candidate::forget(&repo, &old.pinned)).map_err(CliError::failed)?;
+    }
+    let evidence: Vec<PathBuf> =
+        plan.records.iter().chain(plan.outputs.iter().map(|old| &old.path)).cloned().collect();
     let foreign = store.foreign_runs()?;
     if args.force && !args.dry_run {
         foreign.iter().try_for_each(|run| store.end_run(&run.id, &json!({ "by": "mala clean --force" })))?;
@@ -92,11 +106,12 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     let body = json!({
         "slots": full, "done": !args.dry_run, "leftovers": all,
         "evidence": texts(&evidence), "git_locks": texts(&git_locks),
+        "dropped": dropped_json(&plan, &refs),
     });
     context.ui.answer(&body, |out| {
         let verb = if args.dry_run { "would put away" } else { "put away" };
         let mut lines = leftover_lines(&leftovers);
-        lines.extend(evidence.iter().map(|path| format!("`{}`, which is old", plain(path.display()))));
+        lines.extend(dropped_lines(&plan, &refs, &settings.retain));
         lines.extend(
             git_locks.iter().map(|path| format!("`{}` of a git that was killed", plain(path.display()))),
         );
@@ -177,6 +192,68 @@ fn run_line(run: &Run) -> String {
 
 fn texts(paths: &[PathBuf]) -> Vec<Cow<'_, str>> {
     paths.iter().map(|path| path.to_string_lossy()).collect()
+}
+
+/// A ref that nobody needs any more.
+struct OldRef {
+    pinned: Pinned,
+    issue: IssueId,
+    closed_at: Timestamp,
+}
+
+/// What is kept of attempts at issues that have been closed for so long, but for the last one of each and what somebody may look for.
+fn old_refs(store: &mut Store, scope: &Scope, keep: Duration) -> Result<Vec<OldRef>, CliError> {
+    let before = store.now().minus(keep);
+    let texts = store.quoting_texts()?;
+    let running = store.unfinished_runs()?;
+    let mut attempts = store.past_attempts()?;
+    attempts.retain(|attempt| !attempt.is_newest && !running.contains(&attempt.run));
+    let repo = Repo::new(scope.clone());
+    let mut old = Vec::new();
+    for attempt in attempts {
+        let Some(closed_at) = attempt.closed_at.filter(|closed| *closed < before) else { continue };
+        for pinned in candidate::refs_of(&repo, &attempt.issue, attempt.number).map_err(CliError::failed)? {
+            if !texts.iter().any(|text| text.contains(&pinned.name)) {
+                old.push(OldRef { pinned, issue: attempt.issue.clone(), closed_at });
+            }
+        }
+    }
+    Ok(old)
+}
+
+fn dropped_json(plan: &Plan, refs: &[OldRef]) -> Vec<Value> {
+    let cause = |cause| match cause {
+        Cause::Age => "age",
+        Cause::Size => "size",
+    };
+    let records = plan.records.iter().map(|path| json!({ "path": path.to_string_lossy(), "cause": "age" }));
+    let piles = plan.outputs.iter().chain(&plan.runs).map(
+        |old| json!({ "path": old.path.to_string_lossy(), "cause": cause(old.cause), "bytes": old.bytes }),
+    );
+    let refs = refs.iter().map(|old| {
+        json!({ "ref": old.pinned.name, "commit": old.pinned.commit, "issue": old.issue, "cause": "closed" })
+    });
+    records.chain(piles).chain(refs).collect()
+}
+
+fn dropped_lines(plan: &Plan, refs: &[OldRef], retain: &RetainSettings) -> Vec<String> {
+    let age = format!("older than {}", span(retain.age));
+    let why = |cause| match cause {
+        Cause::Age => age.clone(),
+        Cause::Size => format!("the oldest, as there is more than {} MiB", retain.size),
+    };
+    let records = plan.records.iter().map(|path| format!("`{}`, {age}", plain(path.display())));
+    let outputs =
+        plan.outputs.iter().map(|old| format!("`{}`, {}", plain(old.path.display()), why(old.cause)));
+    let runs = plan.runs.iter().map(|old| {
+        let run = old.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        format!("the log of run {} and what its agents printed, {}", plain(run), why(old.cause))
+    });
+    let refs = refs.iter().map(|old| {
+        let OldRef { pinned, issue, closed_at } = old;
+        format!("{} ({}) of {issue}, which was closed at {closed_at}", pinned.name, pinned.commit.short())
+    });
+    records.chain(outputs).chain(runs).chain(refs).collect()
 }
 
 fn unreadable(error: EvidenceError) -> CliError {

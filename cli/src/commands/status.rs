@@ -207,7 +207,7 @@ impl<'a> Picture<'a> {
     fn take(scope: &'a Scope, settings: &Settings, store: &mut Store, all: bool) -> Result<Self, CliError> {
         let now = store.now();
         let leftovers = store
-            .leftovers(Extent { keep_events_since: now.minus(settings.logs.keep), foreign_locks: false })?;
+            .leftovers(Extent { keep_events_since: now.minus(settings.retain.age), foreign_locks: false })?;
         let mut status = store.status()?;
         status.agents.retain(|agent| all || agent.life != Life::Dead);
         let warnings = health::judge(status.health, &settings.health);
@@ -472,7 +472,7 @@ pub(crate) fn leftovers_json(leftovers: &Leftovers) -> Vec<Value> {
         .iter()
         .map(|name| json!({ "kind": "file", "id": name, "cause": "its waiter is gone" }));
     let events = (leftovers.old_events > 0).then(
-        || json!({ "kind": "events", "count": leftovers.old_events, "cause": "older than `logs.keep`" }),
+        || json!({ "kind": "events", "count": leftovers.old_events, "cause": "older than `retain.age`" }),
     );
     locks.chain(waiters).chain(files).chain(events).collect()
 }

@@ -49,7 +49,7 @@ fn every_range_is_checked_at_both_ends() {
         ("status.refresh", "100ms", "1h"),
         ("health.wait_rate", "0", "1"),
         ("health.waits_per_day", "1", "18446744073709551615"),
-        ("logs.keep", "1d", "3650d"),
+        ("retain.age", "1d", "3650d"),
     ];
     for (key, lowest, highest) in legal {
         for value in [lowest, highest] {
@@ -63,7 +63,7 @@ fn every_range_is_checked_at_both_ends() {
         ("status.refresh", "99ms", "1h1s"),
         ("health.wait_rate", "-0.1", "1.1"),
         ("health.waits_per_day", "0", "18446744073709551616"),
-        ("logs.keep", "23h", "3651d"),
+        ("retain.age", "23h", "3651d"),
         ("health.wait_rate", "nan", "inf"),
     ];
     for (key, below, above) in illegal {
@@ -99,7 +99,7 @@ fn an_error_in_a_number_shows_its_legal_values() {
 fn all_bad_values_are_reported_at_once_in_the_order_of_the_file() {
     let world = World::new()
         .user_file("[status]\nrefresh = 1\n\n[health]\nwait_rate = 2.0\n")
-        .repo_file("[logs]\nkeep = \"1y\"\n")
+        .repo_file("[retain]\nage = \"1y\"\n")
         .env("MALA_LOCK_TTL", "soon");
     insta::assert_snapshot!(world.error(), @r#"
       × bad value for `status.refresh` in `user.toml:2:11`: expected a duration in quotes, found integer
@@ -121,13 +121,13 @@ fn all_bad_values_are_reported_at_once_in_the_order_of_the_file() {
       help: `health.wait_rate` takes a number from 0 to 1, for example `wait_rate = 0.05`
 
     Error:
-      × bad value for `logs.keep` in `mala.toml:2:8`: `1y` has no fixed length, count in days instead of months or years, like `30d`
-       ╭─[mala.toml:2:8]
-     1 │ [logs]
-     2 │ keep = "1y"
-       ·        ────
+      × bad value for `retain.age` in `mala.toml:2:7`: `1y` has no fixed length, count in days instead of months or years, like `30d`
+       ╭─[mala.toml:2:7]
+     1 │ [retain]
+     2 │ age = "1y"
+       ·       ────
        ╰────
-      help: `logs.keep` takes a duration from 1d to 3650d, for example `keep = "90d"`
+      help: `retain.age` takes a duration from 1d to 3650d, for example `age = "90d"`
 
     Error:
       × bad value for `lock.ttl` in `MALA_LOCK_TTL`: `soon` cannot be read as a duration, write it like `500ms`, `30s`, `10m`, `2h`, `7d` or `1h30m`
@@ -216,9 +216,9 @@ fn a_bad_variable_is_named() {
 
 #[test]
 fn a_bad_argument_is_named_as_it_was_typed() {
-    insta::assert_snapshot!(World::new().argument("logs.keep", "1h").error(), @r"
-    × bad value for `logs.keep` in `--keep 1h`: `1h` is out of range
-    help: `logs.keep` takes a duration from 1d to 3650d, for example `--keep 90d`
+    insta::assert_snapshot!(World::new().argument("retain.age", "1h").error(), @r"
+    × bad value for `retain.age` in `--age 1h`: `1h` is out of range
+    help: `retain.age` takes a duration from 1d to 3650d, for example `--age 90d`
     ");
     insta::assert_snapshot!(World::new().argument("lock.tll", "1h").error(), @r"
     × unknown setting `lock.tll` in `--tll 1h`
@@ -259,8 +259,8 @@ fn a_refused_value_is_not_compared_with_others() {
 #[test]
 fn a_table_that_makes_no_sense_is_shown_where_it_is_written() {
     insta::assert_snapshot!(World::repo("[agents.a]\nkind = 'clod'\n[mutex.db]\ncommands = ['a | b']\n").error(), @r#"
-      × bad value for `agents.a.kind` in `mala.toml:2:8`: `clod` is not one of the words in quotes
-       ╭─[mala.toml:2:8]
+      × bad value for `agents.a.kind` in `mala.toml:2:7`: `clod` is not one of the words in quotes
+       ╭─[mala.toml:2:7]
      1 │ [agents.a]
      2 │ kind = 'clod'
        ·        ──────
@@ -357,8 +357,8 @@ fn configured_paths_stay_inside_the_repository() {
 #[test]
 fn what_an_agent_may_cost_is_never_negative() {
     insta::assert_snapshot!(World::repo("[agents.a]\ncost = -1\n").error(), @r"
-     × bad value for `agents.a.cost` in `mala.toml:2:8`: `-1` is out of range
-      ╭─[mala.toml:2:8]
+     × bad value for `agents.a.cost` in `mala.toml:2:7`: `-1` is out of range
+      ╭─[mala.toml:2:7]
     1 │ [agents.a]
     2 │ cost = -1
       ·        ──

@@ -63,7 +63,9 @@ fn without_any_file_the_defaults_hold() {
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
     health.mutex_wait = "10m"  # default
-    logs.keep = "90d"  # default
+    retain.age = "90d"  # default
+    retain.size = 4096  # default
+    retain.refs = "90d"  # default
     "#);
 }
 
@@ -143,7 +145,9 @@ fn each_layer_overrides_the_ones_below_it() {
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
     health.mutex_wait = "10m"  # default
-    logs.keep = "90d"  # default
+    retain.age = "90d"  # default
+    retain.size = 4096  # default
+    retain.refs = "90d"  # default
     "#);
 }
 
@@ -210,7 +214,9 @@ fn every_setting_can_be_set_from_every_layer() {
         ("health.wait_rate", "1", "1"),
         ("health.waits_per_day", "0x02", "2"),
         ("health.mutex_wait", "'1m'", "1m"),
-        ("logs.keep", "'2d'", "2d"),
+        ("retain.age", "'2d'", "2d"),
+        ("retain.size", "7", "7"),
+        ("retain.refs", "'3d'", "3d"),
     ];
     let keys: Vec<String> = World::new().loaded().entries().map(|entry| entry.key.to_string()).collect();
     assert_eq!(keys, values.map(|(key, ..)| key));

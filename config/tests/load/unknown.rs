@@ -49,7 +49,7 @@ fn only_variables_that_start_like_a_section_are_warned_about() {
     let world = World::new()
         .env("MALA_LOCK_TLL", "10m")
         .env("MALA_LOCK_ttl", "10m")
-        .env("MALA_LOGS_COLOUR", "red")
+        .env("MALA_HEALTH_COLOUR", "red")
         .env("MALA_AGENT", "otter")
         .env("MALA_LOCKS_TTL", "nonsense")
         .env("PATH", "/bin");
@@ -58,7 +58,17 @@ fn only_variables_that_start_like_a_section_are_warned_about() {
     help: did you mean `MALA_LOCK_TTL`?
     ⚠ unknown variable `MALA_LOCK_ttl` is ignored
     help: did you mean `MALA_LOCK_TTL`?
-    ⚠ unknown variable `MALA_LOGS_COLOUR` is ignored
-    help: `[logs]` has `keep`
+    ⚠ unknown variable `MALA_HEALTH_COLOUR` is ignored
+    help: `[health]` has `wait_rate`, `waits_per_day`, `mutex_wait`
     ");
+}
+
+#[test]
+fn a_setting_by_its_old_name_works_with_a_warning_that_names_the_new_one() {
+    let world = World::repo("[logs]\nkeep = \"30d\"\nother = 1\n");
+    insta::assert_snapshot!(world.warnings(), @"");
+    assert_eq!(world.loaded().settings.retain.age, std::time::Duration::from_secs(30 * 24 * 60 * 60));
+    let world = World::new().env("MALA_LOGS_KEEP", "31d");
+    insta::assert_snapshot!(world.warnings(), @"");
+    assert_eq!(world.loaded().settings.retain.age, std::time::Duration::from_secs(31 * 24 * 60 * 60));
 }

@@ -6,7 +6,7 @@
 use mala_core::IssueId;
 
 use crate::retry::Git;
-use crate::salvage::{SalvageError, numbered, oid, ref_part, refs};
+use crate::salvage::{SalvageError, attempt_ref, numbered, oid, ref_part, refs};
 use crate::{Oid, Repo};
 
 /// Below here lie all candidates.
@@ -66,6 +66,25 @@ pub(crate) fn attempts_below(repo: &Repo, folder: &str) -> Result<Vec<u32>, Salv
     let list = Git::at(repo.root()).line(&["for-each-ref", "--format=%(refname)", folder], b"")?;
     let names = list.lines().filter_map(|name| name.strip_prefix(folder)?.strip_prefix('/'));
     Ok(names.filter_map(|name| name.split('.').next()?.parse().ok()).collect())
+}
+
+/// The refs of everything that is kept of an attempt: what it has offered, and what was saved of its work.
+pub fn refs_of(repo: &Repo, issue: &IssueId, attempt: u32) -> Result<Vec<Pinned>, SalvageError> {
+    let firsts = [first_ref(issue, attempt), attempt_ref(issue, attempt)];
+    let patterns = firsts.iter().flat_map(|first| [first.clone(), format!("{first}.*")]);
+    let args: Vec<String> = ["for-each-ref", "--format=%(objectname) %(refname)"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(patterns)
+        .collect();
+    let list = Git::at(repo.root()).line(&args.iter().map(String::as_str).collect::<Vec<_>>(), b"")?;
+    let pairs = list.lines().filter_map(|line| line.split_once(' '));
+    pairs.map(|(id, name)| Ok(Pinned { name: name.to_owned(), commit: oid(id.to_owned())? })).collect()
+}
+
+/// Removes a ref, if it still holds this commit.
+pub fn forget(repo: &Repo, pinned: &Pinned) -> Result<(), SalvageError> {
+    refs::update(repo, &pinned.name, &["-d", &pinned.name, pinned.commit.as_str()])
 }
 
 /// All candidates of an attempt, oldest first.

@@ -72,7 +72,7 @@ impl Task {
 
     /// Puts away what the dead left.
     pub fn sweep(scope: &Scope, settings: &Settings) -> Self {
-        let (mut place, keep, scope) = (Place::new(scope), settings.logs.keep, scope.clone());
+        let (mut place, keep, scope) = (Place::new(scope), settings.retain.age, scope.clone());
         Self::new("put away what the dead left", SWEEP_EVERY, move || {
             place.with(|store| {
                 let agents = store.agents()?;

@@ -27,6 +27,8 @@ pub enum Output {
     /// Removed for its age.
     Forgotten,
     Damaged(Damage),
+    /// Only its owner may read it.
+    Private(PathBuf),
 }
 
 /// A saved output that cannot be relied on. The record itself can.
@@ -62,6 +64,7 @@ pub fn output(scope: &Scope, evidence: &Evidence) -> Result<Output, EvidenceErro
                 Output::Damaged(Damage::Missing { id, file })
             });
         }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(Output::Private(file)),
         Err(error) => return Err(failed(&file)(error)),
     };
     if sha256(&found).map_err(failed(&file))? != *sum {
@@ -98,7 +101,7 @@ pub fn look(scope: &Scope, most: u64) -> Result<Looked, EvidenceError> {
         match output(scope, &sighting.evidence()?)? {
             Output::Damaged(damage) => looked.damaged.push(damage),
             Output::Whole(file) => read += file.metadata().map_or(0, |file| file.len()),
-            Output::NotSaved | Output::Forgotten => {}
+            Output::NotSaved | Output::Forgotten | Output::Private(_) => {}
         }
         Ok(ControlFlow::Continue(()))
     })?;

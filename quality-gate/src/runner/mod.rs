@@ -14,9 +14,10 @@ mod signals;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -121,7 +122,7 @@ pub struct Confinement {
 /// Runs the command to its end.
 pub fn run(task: &Task<'_>, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
     let (program, args) = task.argv.split_first().ok_or(RunError::Empty)?;
-    let log = File::create(task.log).map_err(|source| RunError::Log { path: task.log.to_owned(), source })?;
+    let log = private(task.log).map_err(|source| RunError::Log { path: task.log.to_owned(), source })?;
     let start = |source| RunError::Start { program: program.to_string_lossy().into_owned(), source };
     let signals = Signals::watch(matches!(task.manner, Manner::Plain(_))).map_err(RunError::Watch)?;
     let mut command = Command::new(program);
@@ -151,6 +152,11 @@ pub fn run(task: &Task<'_>, tee: &mut Tee<'_>) -> Result<Ended, RunError> {
         Some(CutOff::Forsaken) => Err(RunError::Forsaken(killed(ended))),
         None => Ok(ended),
     }
+}
+
+/// A file for its owner alone: what programs print may have secrets in it.
+fn private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 /// Ties the command to this process.

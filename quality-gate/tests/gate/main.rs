@@ -6,6 +6,7 @@ mod commit;
 mod evidence;
 mod git;
 mod hooks;
+mod retention;
 mod rules;
 mod runner;
 mod transcript;
