@@ -6,6 +6,7 @@
 mod commands;
 mod context;
 mod error;
+mod file_limit;
 mod json;
 mod later;
 mod mcp;
@@ -14,13 +15,14 @@ mod state_folders;
 mod typed;
 mod ui;
 
-use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::{env, io};
 
 use clap::Parser;
 use mala_config::user_state_dir;
+use mala_core::{Scope, sharing};
 use mala_logs::telemetry;
 use mala_session::supervisor_socket::{self, CommandRequest};
 use mala_store::process;
@@ -65,6 +67,7 @@ pub fn main() -> ExitCode {
         // Signals are for the command it runs. Before any thread is there that would be ended by them.
         mala_sandbox::take_signals();
     }
+    file_limit::survive();
     know_this_machine();
     mala_sandbox::expect_children();
     mala_sandbox::keep_sqlite_locks();
@@ -74,13 +77,32 @@ pub fn main() -> ExitCode {
     let code = match supervisor_socket::supervisor().filter(|_| cli.command.needs_store()) {
         // Inside an agent's process tree the supervisor acts: nothing in there may touch the store.
         Some(supervisor) => supervisor_socket::ask(&supervisor).map(Code).map_err(CliError::from),
-        None => env::current_dir().map_err(CliError::from).map(|here| cli.run_traced(here)),
+        None => current_directory().map(|here| cli.run_traced(here)),
     };
     let code = code.unwrap_or_else(|error| {
         Ui::new(json).error(&error);
         failure.unwrap_or_else(|| error.exit_code())
     });
     ExitCode::from(code.0)
+}
+
+/// Where the command was typed.
+fn current_directory() -> Result<PathBuf, CliError> {
+    env::current_dir().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => CliError::usage("the directory that you are in does not exist any more")
+            .hint("go to one that exists: cd \"$PWD\", if it was made again, or: cd"),
+        _ => CliError::failed(error).hint("go to a directory that you may read, such as: cd"),
+    })
+}
+
+/// Others who share the repository, and its owner after root was here, can use what this command has written.
+fn share_state(here: &Path) {
+    if let Ok(scope) = Scope::discover(here)
+        && let Some(git_dir) = scope.state_dir().parent()
+        && let Err(error) = sharing::settle(git_dir)
+    {
+        Ui::new(false).warning(&format!("others may be kept out of mala's files: {error}"));
+    }
 }
 
 /// Says where the id of this machine is kept. Without a home directory it has none.
@@ -99,7 +121,10 @@ impl Cli {
             return self.run(here, Ui::new, Behalf::Own);
         }
         let telemetry = telemetry::init("mala", &|name| env::var(name).ok());
+        let place =
+            self.global.directory.as_ref().map_or_else(|| here.clone(), |directory| here.join(directory));
         let code = self.run(here, Ui::new, Behalf::Own);
+        share_state(&place);
         if let Some(trouble) = telemetry.finish() {
             Ui::new(false).warning(&trouble.to_string());
         }

@@ -19,6 +19,7 @@ use serde_json::json;
 use unicode_width::UnicodeWidthStr;
 
 use crate::error::CliError;
+use crate::file_limit;
 
 pub(crate) use mala_core::text::{plain, short, span};
 
@@ -237,6 +238,9 @@ impl Ui {
         }
         self.note("error", RED, &error.messages().join(": "));
         for hint in &error.hints {
+            self.hint(hint);
+        }
+        if let Some(hint) = file_limit::hint() {
             self.hint(hint);
         }
     }

@@ -1,7 +1,7 @@
 //! The language of mala as types, and the rules that decide between agents.
 //!
 //! Everything here is plain data and pure functions, with one exception: [`scope`] and [`key`] ask the
-//! file system how a path resolves, and [`file`] reads. Storage, processes and time reach the rules through the ports in
+//! file system how a path resolves, [`file`] reads, and [`sharing`] gives files the permissions that git gives. Storage, processes and time reach the rules through the ports in
 //! [`ports`]; nothing in this crate prints, spawns or remembers. A test may have the process killed at a [`crash_point()`].
 
 pub mod ask;
@@ -24,6 +24,7 @@ pub mod owner;
 pub mod pattern;
 pub mod ports;
 pub mod scope;
+pub mod sharing;
 pub mod shell;
 pub mod text;
 pub mod time;

@@ -4,14 +4,23 @@ use std::error::Error;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// Text from outside, safe to print: control characters are escaped, so it stays on its line.
+/// Text from outside, safe to print: what a terminal would act on is escaped, so it stays on its line and in its order.
 pub fn plain(text: impl Display) -> String {
     let text = text.to_string();
-    if !text.contains(char::is_control) {
+    if !text.contains(is_unprintable) {
         return text;
     }
-    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let escape = |c: char| if is_unprintable(c) { c.escape_default().to_string() } else { c.to_string() };
     text.chars().map(escape).collect()
+}
+
+/// True for what would change how other text is shown: control characters, line separators, marks that turn the direction of
+/// writing around (<https://trojansource.codes>), and what takes no room at all, but for the joiners that scripts and emoji need.
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{061c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Text that is not longer than so many characters: what does not fit is left out and marked.
@@ -61,6 +70,8 @@ mod tests {
     fn hostile_text_stays_on_its_line() {
         assert_eq!(plain("a\nb\u{1b}[31m"), "a\\nb\\u{1b}[31m");
         assert_eq!(plain("ünï 🦀"), "ünï 🦀");
+        assert_eq!(plain("a\u{202e}b\u{2028}c\u{200b}"), "a\\u{202e}b\\u{2028}c\\u{200b}");
+        assert_eq!(plain("👩\u{200d}💻 می\u{200c}خواهم"), "👩\u{200d}💻 می\u{200c}خواهم", "joiners are text");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{fmt, io, thread};
 
 use mala_agents::start::Profile;
 use mala_core::ports::WallClock;
-use mala_core::{RunId, Timestamp};
+use mala_core::{IssueId, RunId, Timestamp};
 use mala_git::Repo;
 use mala_git::salvage::{Before, Uncommitted};
 use mala_issues::IssueSource;
@@ -23,7 +23,7 @@ use crate::event::{Event, Reporter};
 use crate::landing_queue::LandingQueue;
 use crate::options::Options;
 use crate::session::Sessions;
-use crate::summary::Summary;
+use crate::summary::{Left, Summary};
 use crate::validator::Validator;
 
 /// What a run is made of.
@@ -91,14 +91,16 @@ impl Engine {
         Uncommitted::now(&ops.repo)
             .and_then(|now| now.keep(&ops.repo, &run))
             .map_err(EngineError::Baseline)?;
+        let is_for_all = options.issues.is_empty() && !options.queue_only;
         let left_alone = left_alone.iter().map(|path| {
             format!("`{path}` was written by somebody while a landing was cut off, and was left alone: compare it with `git diff`")
         });
         let cautions = if options.queue_only { Vec::new() } else { caution::cautions(&ops) };
-        for text in cautions.into_iter().chain(base).chain(left_alone) {
+        let circles = if is_for_all { ops.circles() } else { Vec::new() };
+        let circular = circles.iter().map(|circle| circle_text(circle));
+        for text in cautions.into_iter().chain(base).chain(left_alone).chain(circular) {
             reporter.report(now, &Event::Warning { text });
         }
-        let is_for_all = options.issues.is_empty() && !options.queue_only;
         let runtime = runtime().map_err(EngineError::Runtime)?;
         let dispatcher = Dispatcher::new(ops.clone(), run.clone(), reporter);
         let running = async { dispatcher.run(interrupts().map_err(EngineError::Runtime)?).await };
@@ -110,6 +112,9 @@ impl Engine {
         if is_for_all {
             // What waits for a person is worth a word, and not worth a failure.
             summary.blocked = ops.blocked().unwrap_or_default();
+            // What can never begin is: nobody would be told again.
+            let left = |circle: &Vec<IssueId>| Left { issue: circle[0].clone(), why: circle_text(circle) };
+            summary.left.extend(circles.iter().filter(|circle| !circle.is_empty()).map(left));
         }
         if !is_left_open {
             ops.end_run(&run, &json!(summary)).map_err(step("end the run"))?;
@@ -118,6 +123,15 @@ impl Engine {
         reporter.report(Timestamp::now(), &Event::RunEnded { summary: summary.clone() });
         Ok(summary)
     }
+}
+
+/// What a person has to know about issues that need each other.
+fn circle_text(circle: &[IssueId]) -> String {
+    let names: Vec<String> = circle.iter().chain(circle.first()).map(|id| format!("`{id}`")).collect();
+    format!(
+        "{}: none of them can ever begin; take one of these needs away in the tracker",
+        names.join(" needs ")
+    )
 }
 
 /// What only agents need: that the base is known, and that what protects them from each other does. Gives what is to be said

@@ -21,6 +21,7 @@
 
 mod agents;
 mod asks;
+mod chains;
 mod change;
 mod error;
 mod events;
@@ -37,6 +38,7 @@ mod past_holds;
 pub mod process;
 mod queue_order;
 mod request;
+mod retention;
 mod rows;
 mod schema;
 mod status;
@@ -53,7 +55,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mala_core::ports::{Clock, Liveness, WallClock};
-use mala_core::{Scope, Timestamp};
+use mala_core::{Scope, Timestamp, sharing};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
@@ -73,6 +75,7 @@ pub use locks::{Released, Renewed};
 pub use messages::{BroadcastLimit, Draft, MessageError, Page, PageOf, Sent};
 pub use notices::{Notice, Refused};
 pub use request::{Cause, Outcome, Party, Refusal, Request, Wait, Which};
+pub use retention::PastAttempt;
 pub use schema::VERSION as SCHEMA_VERSION;
 pub use status::{HEALTH_WINDOW, Health, Mutex, SELF_TEST, Status, TRIES, Waiting};
 pub use sweep::{Extent, Leftovers};
@@ -126,6 +129,8 @@ impl Store {
         if schema::inspect(&conn, &path)? != Found::Current {
             let _turn = turn.take()?;
             schema::migrate(&mut conn, &path)?;
+            // So that nobody is kept out from the first moment on; what cannot be settled now is at the end of the command.
+            let _ = dir.parent().map(sharing::settle);
         }
         Ok(Self {
             conn,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mala_core::ports::Liveness;
-use mala_core::{Life, Owner};
+use mala_core::{Life, Owner, sharing};
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
@@ -37,6 +37,8 @@ impl Bell {
         }
         let path = dir.join(waiter);
         mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        // Others of the group must be able to ring it. Where they cannot, the waiter looks by itself, later.
+        let _ = dir.parent().and_then(Path::parent).map(|git_dir| sharing::share(&path, git_dir));
         // Open for writing too, so that the pipe never reports an end of file between two rings.
         let options =
             OpenOptions::new().read(true).write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&path);

@@ -119,6 +119,14 @@ impl BlockingOps {
         Ok(self.store()?.issues(&filter)?.into_iter().map(|issue| issue.id).collect())
     }
 
+    /// Issues that need each other, as far as the store keeps issues. Whoever cannot look says nothing.
+    pub(crate) fn circles(&self) -> Vec<Vec<IssueId>> {
+        if self.options.keeping == Keeping::Tracker {
+            return Vec::new();
+        }
+        self.store().ok().and_then(|mut store| store.circles_of_needs().ok()).unwrap_or_default()
+    }
+
     /// The issue was left to a person, who asks for it now: it is open again. Anything else stays as it is.
     pub(crate) fn unblock(&self, issue: &IssueId) -> Result<()> {
         let mut store = self.store()?;

@@ -39,6 +39,11 @@ impl Change<'_> {
                 imported.dangling.push((id.clone(), other));
             }
         }
+        let is_touched = |id: &IssueId| imported.added.contains(id) || imported.changed.contains(id);
+        let circle = self.circles_of_needs()?.into_iter().find(|circle| circle.iter().any(is_touched));
+        if let Some(issues) = circle {
+            return Err(IssueError::ImportedCircle { issues }.into());
+        }
         if !imported.added.is_empty() || !imported.changed.is_empty() {
             let detail = json!({ "added": imported.added.len(), "changed": imported.changed.len() });
             self.record_by(EventKind::IssuesImported, by, None, &detail)?;

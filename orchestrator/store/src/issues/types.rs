@@ -82,6 +82,8 @@ pub enum IssueError {
     EmptyNote,
     #[error("`{id}` cannot need `{other}`, which needs it already")]
     Circle { id: IssueId, other: IssueId },
+    #[error("these issues need each other, so none could ever begin: {}", circle(.issues))]
+    ImportedCircle { issues: Vec<IssueId> },
     #[error(transparent)]
     Name(#[from] NameError),
     #[error("bad {what}")]
@@ -102,6 +104,12 @@ pub enum IssueError {
     Epic { id: IssueId },
     #[error("`{id}` needs issues that are not closed: {}", names(.by))]
     Blocked { id: IssueId, by: Vec<IssueId> },
+}
+
+/// `a needs b needs a`
+fn circle(issues: &[IssueId]) -> String {
+    let all = issues.iter().chain(issues.first());
+    all.map(|id| format!("`{id}`")).collect::<Vec<_>>().join(" needs ")
 }
 
 fn assigned(assignee: Option<&String>) -> String {
