@@ -112,3 +112,46 @@ impl Change<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mala_core::{Priority, Timestamp};
+
+    use super::*;
+    use crate::StoreError;
+
+    fn foreign(id: &str, needs: &[&str]) -> ForeignIssue {
+        let issue = Issue {
+            id: IssueId::new(id).unwrap(),
+            title: "x".to_owned(),
+            description: String::new(),
+            design: String::new(),
+            acceptance: String::new(),
+            status: "open".to_owned(),
+            priority: Priority::NORMAL,
+            kind: "task".to_owned(),
+            labels: Vec::new(),
+            dependencies: needs.iter().map(|need| IssueId::new(*need).unwrap()).collect(),
+            files: Vec::new(),
+            parent: None,
+            assignee: None,
+            created_at: Some(Timestamp::from_millis(1)),
+            notes: Vec::new(),
+        };
+        ForeignIssue { issue, source: format!("{id} {needs:?}") }
+    }
+
+    #[test]
+    fn issues_that_need_each_other_are_not_imported() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open_in(dir.path(), b"/here").unwrap();
+        let me = Who::Person(PersonId::new("me").unwrap());
+        let fine = [foreign("a", &["b"]), foreign("b", &["c"]), foreign("d", &[])];
+        assert_eq!(store.import_issues(&me, &fine).unwrap().added.len(), 3);
+        let error = store.import_issues(&me, &[foreign("c", &["a"])]).unwrap_err();
+        assert!(matches!(error, StoreError::Issue(IssueError::ImportedCircle { .. })), "{error:?}");
+        assert!(error.to_string().ends_with("`a` needs `b` needs `c` needs `a`"), "{error}");
+        assert_eq!(store.issue(&IssueId::new("c").unwrap()).unwrap(), None, "nothing of it is there");
+        assert_eq!(store.circles_of_needs().unwrap(), Vec::<Vec<IssueId>>::new());
+    }
+}
