@@ -177,6 +177,9 @@ fn the_doctor_says_whether_the_evidence_is_whole() {
     let fix = broken["fix"].as_str().unwrap();
     let typed = fix.split(": ").nth(1).and_then(|rest| rest.split(';').next()).unwrap();
     assert!(Command::new("sh").args(["-c", typed]).status().unwrap().success(), "{fix}");
+    assert_eq!(doctor()["status"], "fail", "what is put aside is missed");
+    assert!(fix.contains("mala logs verify --accept"), "{fix}");
+    done(&world, "logs verify --accept");
     assert_eq!(doctor()["status"], "ok", "what is to be typed helps");
 }
 

@@ -259,8 +259,8 @@ fn a_refused_value_is_not_compared_with_others() {
 #[test]
 fn a_table_that_makes_no_sense_is_shown_where_it_is_written() {
     insta::assert_snapshot!(World::repo("[agents.a]\nkind = 'clod'\n[mutex.db]\ncommands = ['a | b']\n").error(), @r#"
-      × bad value for `agents.a.kind` in `mala.toml:2:7`: `clod` is not one of the words in quotes
-       ╭─[mala.toml:2:7]
+      × bad value for `agents.a.kind` in `mala.toml:2:8`: `clod` is not one of the words in quotes
+       ╭─[mala.toml:2:8]
      1 │ [agents.a]
      2 │ kind = 'clod'
        ·        ──────
@@ -357,8 +357,8 @@ fn configured_paths_stay_inside_the_repository() {
 #[test]
 fn what_an_agent_may_cost_is_never_negative() {
     insta::assert_snapshot!(World::repo("[agents.a]\ncost = -1\n").error(), @r"
-     × bad value for `agents.a.cost` in `mala.toml:2:7`: `-1` is out of range
-      ╭─[mala.toml:2:7]
+     × bad value for `agents.a.cost` in `mala.toml:2:8`: `-1` is out of range
+      ╭─[mala.toml:2:8]
     1 │ [agents.a]
     2 │ cost = -1
       ·        ──

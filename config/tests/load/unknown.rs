@@ -66,9 +66,28 @@ fn only_variables_that_start_like_a_section_are_warned_about() {
 #[test]
 fn a_setting_by_its_old_name_works_with_a_warning_that_names_the_new_one() {
     let world = World::repo("[logs]\nkeep = \"30d\"\nother = 1\n");
-    insta::assert_snapshot!(world.warnings(), @"");
+    insta::assert_snapshot!(world.warnings(), @r#"
+     ⚠ `logs.keep` in `mala.toml:2:1` is called `retain.age` now
+      ╭─[mala.toml:2:1]
+    1 │ [logs]
+    2 │ keep = "30d"
+      · ────
+    3 │ other = 1
+      ╰────
+     help: write it as `age` in `[retain]`
+     ⚠ unknown setting `logs.other` in `mala.toml:3:1` is ignored
+      ╭─[mala.toml:3:1]
+    2 │ keep = "30d"
+    3 │ other = 1
+      · ─────
+      ╰────
+     help: the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[status]`, `[health]`, `[retain]`, `[mutex]`, `[agents]`
+    "#);
     assert_eq!(world.loaded().settings.retain.age, std::time::Duration::from_secs(30 * 24 * 60 * 60));
     let world = World::new().env("MALA_LOGS_KEEP", "31d");
-    insta::assert_snapshot!(world.warnings(), @"");
+    insta::assert_snapshot!(world.warnings(), @r"
+    ⚠ `logs.keep` is called `retain.age` now
+    help: write it as `age` in `[retain]`
+    ");
     assert_eq!(world.loaded().settings.retain.age, std::time::Duration::from_secs(31 * 24 * 60 * 60));
 }

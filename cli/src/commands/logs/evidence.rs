@@ -10,7 +10,7 @@ use mala_gate::evidence::Of;
 use mala_gate::evidence::anchoring::{self, AnchorError};
 use mala_gate::evidence::output::{self, Output};
 use mala_gate::{Evidence, EvidenceLog};
-use mala_logs::chain::{ChainError, Verified};
+use mala_logs::chain::{ChainError, Verified, verify_anchored};
 use mala_store::Store;
 
 use crate::error::CliError;
@@ -167,8 +167,11 @@ pub(crate) struct Checked {
 
 impl Checked {
     /// Nothing mends a broken log, it would prove nothing any more: `if_broken` is what can be done.
-    fn new(store: &mut Store, scope: &Scope, log: &Path, if_broken: &str) -> Self {
-        let outcome = anchoring::verify(store, scope, log);
+    fn new(store: Option<&mut Store>, scope: &Scope, log: &Path, if_broken: &str) -> Self {
+        let outcome = match store {
+            Some(store) => anchoring::verify(store, scope, log),
+            None => verify_anchored(log, None).map_err(AnchorError::from),
+        };
         let remedy = match &outcome {
             Ok(_) | Err(AnchorError::Log(ChainError::Broken(_))) => if_broken.to_owned(),
             Err(_) => format!("look at `{}`", log.display()),
@@ -182,19 +185,19 @@ impl Checked {
 pub(super) fn verify_all(store: &mut Store, scope: &Scope) -> Result<Vec<Checked>, CliError> {
     let if_broken = "the log of that run cannot be relied on, others are not concerned; once you know why, take it as it is: \
                      mala logs verify --accept";
-    let mut checked = verify_evidence(store, scope);
+    let mut checked = verify_evidence(Some(&mut *store), scope);
     let mut runs = run_logs(&super::runs::folder(scope));
     runs.retain(|log| is_there(log));
     runs.extend(anchoring::known_logs(store, scope).map_err(CliError::failed)?);
     runs.sort();
     runs.dedup();
     runs.retain(|log| checked.iter().all(|checked| checked.log != *log));
-    checked.extend(runs.iter().map(|log| Checked::new(store, scope, log, if_broken)));
+    checked.extend(runs.iter().map(|log| Checked::new(Some(&mut *store), scope, log, if_broken)));
     Ok(checked)
 }
 
-/// Checks the log of evidence and that of validations, if there is one.
-pub(crate) fn verify_evidence(store: &mut Store, scope: &Scope) -> Vec<Checked> {
+/// Checks the log of evidence and that of validations, if there is one. Without the store, which agents cannot open, each by itself.
+pub(crate) fn verify_evidence(mut store: Option<&mut Store>, scope: &Scope) -> Vec<Checked> {
     let log = EvidenceLog::of(scope).path().to_owned();
     let folder = log.parent().unwrap_or(&log).display();
     let if_broken = format!(
@@ -202,11 +205,12 @@ pub(crate) fn verify_evidence(store: &mut Store, scope: &Scope) -> Vec<Checked> 
          mala logs verify --accept; and run the tests again"
     );
     let validations = log.with_file_name("validations.jsonl");
+    let name = anchoring::name_of(scope, &validations);
     let is_known =
-        store.anchor(&anchoring::name_of(scope, &validations)).is_ok_and(|anchor| anchor.is_some());
+        store.as_mut().is_some_and(|store| store.anchor(&name).is_ok_and(|anchor| anchor.is_some()));
     let validations = Some(validations).filter(|log| is_known || is_there(log));
     let logs = [&log].into_iter().chain(&validations);
-    logs.map(|log| Checked::new(store, scope, log, &if_broken)).collect()
+    logs.map(|log| Checked::new(store.as_deref_mut(), scope, log, &if_broken)).collect()
 }
 
 /// A log whose file was removed is known by its head.
