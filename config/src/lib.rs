@@ -38,8 +38,8 @@ pub use place::{Origin, Place};
 pub use preset::{Preset, Setup, SetupCommand};
 pub use settings::{
     AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, IssueSettings, Land,
-    LockSettings, ProjectSettings, QueueSettings, RetainSettings, RunSettings, Settings, Source, StatusSettings,
-    TestSettings, TranscriptSettings, Unlocked, ValidateSettings,
+    LockSettings, ProjectSettings, QueueSettings, RetainSettings, RunSettings, Settings, Source,
+    StatusSettings, TestSettings, TranscriptSettings, Unlocked, ValidateSettings,
 };
 pub use size::{SizeError, format_size, parse_size};
 pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};

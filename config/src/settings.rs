@@ -271,7 +271,7 @@ pub struct HealthSettings {
 pub struct RetainSettings {
     /// Events, evidence, saved outputs, logs of runs and what agents printed are dropped when they are older.
     pub age: Duration,
-    /// When outputs and logs take more MiB than this, the oldest are dropped first.
+    /// When outputs and logs take more bytes than this, the oldest are dropped first; 0 is no bound.
     pub size: u64,
     /// Saved work and candidates are dropped so long after their issue was closed.
     pub refs: Duration,
@@ -330,7 +330,7 @@ impl Settings {
         },
         status: StatusSettings { refresh: Duration::ZERO },
         health: HealthSettings { wait_rate: 0.0, waits_per_day: 0, mutex_wait: Duration::ZERO },
-        retain: RetainSettings { age: Duration::ZERO, size: 0, refs: Duration::ZERO },
+        retain: RetainSettings { age: Duration::ZERO, size: 1, refs: Duration::ZERO },
         mutexes: Vec::new(),
         agents: Vec::new(),
     };

@@ -73,7 +73,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     count("health", "waits_per_day", 1..=u64::MAX, |s| &mut s.health.waits_per_day),
     duration("health", "mutex_wait", SECOND..=days(1), |s| &mut s.health.mutex_wait),
     duration("retain", "age", days(1)..=days(3650), |s| &mut s.retain.age),
-    count("retain", "size", 1..=u64::MAX, |s| &mut s.retain.size),
+    size("retain", "size", |s| &mut s.retain.size),
     duration("retain", "refs", days(1)..=days(3650), |s| &mut s.retain.refs),
 ];
 
@@ -511,7 +511,7 @@ mod tests {
         health.waits_per_day: a whole number, 1 or more
         health.mutex_wait: a duration from 1s to 1d
         retain.age: a duration from 1d to 3650d
-        retain.size: a whole number, 1 or more
+        retain.size: a size such as "20GB", or empty for no bound
         retain.refs: a duration from 1d to 3650d
         "#);
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use clap::Args;
-use mala_config::{RetainSettings, Settings};
+use mala_config::{RetainSettings, Settings, format_size};
 use mala_core::issue::Run;
 use mala_core::{IssueId, Scope, Timestamp};
 use mala_gate::evidence::EvidenceError;
@@ -25,7 +25,6 @@ use crate::ui::{plain, span};
 
 /// Why a run is put away only by force.
 const FOREIGN: &str = "which cannot be judged from here";
-const MIB: u64 = 1 << 20;
 /// Whose files nobody needs any more.
 const KILLED: &str = "a process that was killed";
 
@@ -68,7 +67,9 @@ pub(crate) fn cmd_clean(args: &CleanArgs, context: &Context) -> Result<Code, Cli
     let leftovers = if args.dry_run { store.leftovers(extent)? } else { store.sweep(extent)? };
     // A commit is judged by what was recorded since its issue was taken on.
     let needed_since = store.working_since()?.unwrap_or_else(|| store.now());
-    let limits = Limits { since: keep_since, needed_since, bytes: settings.retain.size.saturating_mul(MIB) };
+    // As everywhere, none is given as 0.
+    let bound = Some(settings.retain.size).filter(|size| *size > 0).unwrap_or(u64::MAX);
+    let limits = Limits { since: keep_since, needed_since, bytes: bound };
     let plan = retention::plan(&mut store, &scope, limits).map_err(unreadable)?;
     let refs = old_refs(&mut store, &scope, settings.retain.refs)?;
     if !args.dry_run {
@@ -240,7 +241,7 @@ fn dropped_lines(plan: &Plan, refs: &[OldRef], retain: &RetainSettings) -> Vec<S
     let age = format!("older than {}", span(retain.age));
     let why = |cause| match cause {
         Cause::Age => age.clone(),
-        Cause::Size => format!("the oldest, as there is more than {} MiB", retain.size),
+        Cause::Size => format!("the oldest, as there is more than {}", format_size(retain.size)),
     };
     let records = plan.records.iter().map(|path| format!("`{}`, {age}", plain(path.display())));
     let outputs =

@@ -64,7 +64,7 @@ fn without_any_file_the_defaults_hold() {
     health.waits_per_day = 20  # default
     health.mutex_wait = "10m"  # default
     retain.age = "90d"  # default
-    retain.size = 4096  # default
+    retain.size = "4GB"  # default
     retain.refs = "90d"  # default
     "#);
 }
@@ -146,7 +146,7 @@ fn each_layer_overrides_the_ones_below_it() {
     health.waits_per_day = 20  # default
     health.mutex_wait = "10m"  # default
     retain.age = "90d"  # default
-    retain.size = 4096  # default
+    retain.size = "4GB"  # default
     retain.refs = "90d"  # default
     "#);
 }
@@ -215,7 +215,7 @@ fn every_setting_can_be_set_from_every_layer() {
         ("health.waits_per_day", "0x02", "2"),
         ("health.mutex_wait", "'1m'", "1m"),
         ("retain.age", "'2d'", "2d"),
-        ("retain.size", "7", "7"),
+        ("retain.size", "'20GB'", "20GB"),
         ("retain.refs", "'3d'", "3d"),
     ];
     let keys: Vec<String> = World::new().loaded().entries().map(|entry| entry.key.to_string()).collect();
