@@ -48,6 +48,10 @@ bench-run:
 bench-landing *what:
     cargo bench -p mala-tests --bench landing -- {{what}}
 
+# The landing queue against one validation for each entry, and against git; `just bench-queue good` for some rows.
+bench-queue *what:
+    cargo bench -p mala-tests --bench queue -- {{what}}
+
 # 200 issues, 10 agents, and kills of everything at random.
 soak:
     MALA_SOAK=200 cargo test -p mala-tests --test behaviour run::soak -- --nocapture

@@ -16,7 +16,19 @@ fn status_says_something_useful_when_nothing_goes_on() {
     let status = done(&world, "status --json").json();
     assert_eq!(
         fields(&status),
-        ["agents", "asks", "health", "leftovers", "locks", "mutexes", "queue", "runs", "scope", "waiters"]
+        [
+            "agents",
+            "asks",
+            "health",
+            "leftovers",
+            "locks",
+            "mutexes",
+            "queue",
+            "runs",
+            "scope",
+            "slots",
+            "waiters"
+        ]
     );
     assert_eq!(status["scope"], world.root().display().to_string());
     assert_eq!(

@@ -22,6 +22,7 @@ fn the_doctor_says_what_works_and_what_protects_the_user() {
             "store",
             "evidence",
             "validation",
+            "slots",
             "git hooks",
             "clients",
             "trackers",
