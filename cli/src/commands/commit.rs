@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use clap::Args;
+use mala_config::Land;
 use mala_core::{Actor, EvidenceId, IssueId, Key, Scope};
 use mala_gate::rules::{Foreign, Rules};
 use mala_gate::{StoreOwnership, claim};
@@ -15,9 +16,9 @@ use mala_store::process::{self, ProcessTable};
 use mala_store::{EventKind, Party};
 use serde_json::{Value, json};
 
-use super::lock;
 use super::offer::Offered;
 use super::whoami::Identity;
+use super::{gate, lock};
 use crate::context::{Caller, Context, open};
 use crate::error::{CliError, Code};
 use crate::ui::plain;
@@ -28,7 +29,8 @@ use crate::ui::plain;
 /// or changed stays as it is. The repository's own hooks run. If anything fails, everything is as it was before.
 ///
 /// An agent of a run offers its commit instead: the branch moves to it when mala has run the required commands on it.
-/// Each offer has all that the one before had, so the last one counts.
+/// Each offer has all that the one before had, so the last one counts. With `gate.land = "queue"` the same holds outside of a
+/// run, where each offer is an entry of its own in the landing queue.
 ///
 /// With `--undo`, one's own last commit is taken back, if nobody has committed since: the files stay as they are.
 #[derive(Debug, Args)]
@@ -83,9 +85,12 @@ pub(crate) fn cmd_commit(args: &CommitArgs, context: &Context) -> Result<Code, C
     };
     let settings = context.settings(&scope, Vec::new())?;
     let foreign = Rules::of(&settings)?.foreign;
-    if who.run.is_some() {
+    if who.run.is_some() || settings.gate.land == Land::Queue {
         let required = settings.required().iter().map(ToString::to_string).collect();
         return offer(args, context, &Offering { repo, ownership, request, foreign, required });
+    }
+    if supervisor_socket::supervisor().is_none() {
+        gate::refuse_overtaking(&repo, &mut open(&scope)?)?;
     }
     let made = mala_gate::commit(&repo, &*ownership, &GitHooks, &request, foreign)
         .map_err(|error| refused(error, &Reader::new(&scope, &context.here)))?;
@@ -133,13 +138,13 @@ fn offer(args: &CommitArgs, context: &Context, offering: &Offering) -> Result<Co
     };
     let made = mala_gate::offer(repo, &**ownership, &GitHooks, (request, &earlier.files), *foreign)
         .map_err(|error| refused(error, &Reader::new(repo.scope(), &context.here)))?;
-    let pinned = match ask_to_offer(args, context, Some(&made.id))? {
-        Asked::Answer(pinned) => pinned.candidate,
+    let (pinned, entry) = match ask_to_offer(args, context, Some(&made.id))? {
+        Asked::Answer(pinned) => (pinned.candidate, pinned.entry),
         Asked::Refused(code) => return Ok(code),
     };
     let who = &request.who;
     let body = json!({
-        "commit": made.id.as_str(), "candidate": pinned, "branch": null, "base": made.base, "files": made.files,
+        "commit": made.id.as_str(), "candidate": pinned, "entry": entry, "branch": null, "base": made.base, "files": made.files,
         "agent": who.agent, "issue": who.issue, "evidence": made.evidence, "fences": [], "handed_on": [],
     });
     context.ui.answer(&body, |out| {
@@ -148,15 +153,17 @@ fn offer(args: &CommitArgs, context: &Context, offering: &Offering) -> Result<Co
         if !made.evidence.is_empty() {
             writeln!(out, "tested as it is: {}", list(&made.evidence))?;
         }
-        match required.as_slice() {
-            [] => writeln!(out, "it lands when you end your turn")?,
-            required => {
-                let commands = required.iter().map(|command| format!("`{}`", plain(command)));
-                let commands = commands.collect::<Vec<_>>().join(", ");
-                writeln!(
-                    out,
-                    "when you end your turn, mala runs {commands} on it and lands it if that passes"
-                )?;
+        let commands = required.iter().map(|command| format!("`{}`", plain(command)));
+        let commands = commands.collect::<Vec<_>>().join(", ");
+        match (entry, required.as_slice()) {
+            (Some(entry), []) => writeln!(out, "it is entry {entry} of the landing queue: mala queue run")?,
+            (Some(entry), _) => writeln!(
+                out,
+                "it is entry {entry} of the landing queue; mala runs {commands} on it and lands it if that passes: mala queue run"
+            )?,
+            (None, []) => writeln!(out, "it lands when you end your turn")?,
+            (None, _) => {
+                writeln!(out, "when you end your turn, mala runs {commands} on it and lands it if that passes")?;
             }
         }
         writeln!(out, "the branch has not moved: `git status` shows these files as modified until they land")

@@ -1,6 +1,6 @@
 //! The landing queue as people steer it: what is offered, shown, paused, dropped and tried again.
 
-use mala_tests::World;
+use mala_tests::{World, eventually};
 use serde_json::{Value, json};
 
 use super::{Answer, MALA, done, fields, mala, run};
@@ -287,4 +287,149 @@ fn work_of_a_run_that_is_dropped_is_handed_over_with_the_way_back() {
     assert!(note.contains("To get it back: mala restore bd-1/1"), "{note}");
     assert_eq!(done(world, "restore bd-1 --json").json()["files"], json!(["bd-1.txt"]));
     assert_eq!(batch.read("bd-1.txt"), "work\n");
+}
+
+/// A checkout of `main` in which `mala commit` offers, and the required command refuses files that say `broken`.
+fn with_offers() -> World {
+    let world = World::new();
+    for (name, value) in [("user.name", "Fay"), ("user.email", "fay@example.invalid")] {
+        world.git(&["config", name, value]);
+    }
+    let slots = world.base().join("slots");
+    world.write("check.sh", "! grep -q broken *.txt\n");
+    world.write("a.txt", "one\n");
+    let settings = format!(
+        "[gate]\nland = \"queue\"\n[validate]\ncommands = [\"sh check.sh\"]\n[queue]\ndirectory = \"{}\"\n",
+        slots.display()
+    );
+    world.write("mala.toml", &settings);
+    world.git(&["add", "."]);
+    world.git(&["commit", "-q", "-m", "start"]);
+    world
+}
+
+#[test]
+fn where_the_settings_say_so_a_commit_outside_of_a_run_is_offered_and_lands_when_it_has_passed() {
+    let world = with_offers();
+    let base = world.git(&["rev-parse", "main"]);
+    world.write("a.txt", "two\n");
+    world.write("new.txt", "new\n");
+    done(&world, "lock acquire a.txt new.txt --agent ann");
+    let said = done(&world, "commit --agent ann -m bd-1:change").out;
+    for part in [
+        "offered ",
+        "  a.txt\n  new.txt\n",
+        "entry 1 of the landing queue",
+        "`sh check.sh`",
+        "the branch has not moved",
+    ] {
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
+    assert_eq!(world.git(&["rev-parse", "main"]), base);
+    assert!(world.git(&["status", "--porcelain"]).contains("a.txt"));
+    let worked = done(&world, "queue run").out;
+    assert!(worked.contains("1 landed"), "{worked}");
+    assert_eq!(world.git(&["log", "-1", "--format=%s"]), "bd-1:change");
+    assert_eq!(world.git(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn what_does_not_pass_stays_where_it_is_and_the_branch_does_not_move() {
+    let world = with_offers();
+    let base = world.git(&["rev-parse", "main"]);
+    world.write("a.txt", "broken\n");
+    done(&world, "lock acquire a.txt --agent ann");
+    let answer = done(&world, "commit --agent ann -m bd-1:change --json").json();
+    assert_eq!((&answer["entry"], &answer["branch"]), (&json!(1), &Value::Null));
+    let worked = run(&world, "queue run");
+    assert_eq!(worked.code, 1, "{worked:?}");
+    assert_eq!(
+        (world.git(&["rev-parse", "main"]), std::fs::read_to_string(world.root().join("a.txt")).unwrap()),
+        (base, "broken\n".to_owned())
+    );
+}
+
+#[test]
+fn an_entry_that_has_lost_twice_to_plain_commits_is_let_through_first() {
+    let world = with_feature();
+    world.git(&["switch", "-q", "main"]);
+    done(&world, "land feature");
+    let scope = mala_core::Scope::discover(world.root()).unwrap();
+    let mut store = mala_store::Store::open(&scope).unwrap();
+    let entry = store.entries(&mala_store::EntryFilter::default()).unwrap().remove(0);
+    for _ in 0..2 {
+        let step = mala_store::EntryChange::default();
+        let (waiting, green) = (mala_core::EntryState::Waiting, mala_core::EntryState::Green);
+        store.advance_entry(entry.id, waiting, green, &step).unwrap();
+        store
+            .begin_landing(&mala_store::NewLanding {
+                branch: entry.branch.clone(),
+                from: entry.base.clone(),
+                to: entry.head.clone(),
+                directory: None,
+                entries: vec![(entry.id, entry.head.clone())],
+                changes: Vec::new(),
+                owner: mala_store::process::current(),
+            })
+            .unwrap();
+        store.overtake_landing(&entry.branch).unwrap();
+    }
+    drop(store);
+    let hook = "gate pre-commit";
+    done(&world, hook);
+    // A queue that is worked: this process has the branch's lock.
+    done(&world, "queue pause");
+    run(&world, "queue run");
+    let directory = scope.state_dir().join("landing");
+    let lock = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "lock"));
+    let file = std::fs::OpenOptions::new().write(true).open(lock.unwrap()).unwrap();
+    file.lock().unwrap();
+    let refused = run(&world, hook);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    for part in
+        ["entry 1 of the landing queue has lost 2 rounds", "mala land ", "--target main", "--no-verify"]
+    {
+        assert!(refused.err.contains(part), "`{part}` is missing in: {}", refused.err);
+    }
+    drop(file);
+    done(&world, hook);
+}
+
+/// True if a process with this among its arguments runs on this machine.
+fn runs(word: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())
+    })
+}
+
+#[test]
+fn a_killed_queue_leaves_no_validation_behind_and_counts_the_kill_for_what_it_validated() {
+    let world = with_offers();
+    let go = world.base().join("go");
+    let check = format!("test -e {} || exec sleep 7003.25\n", go.display());
+    world.write("check.sh", &check);
+    world.git(&["commit", "-q", "-am", "a check that takes long"]);
+    let offer = |name: &str| {
+        world.git(&["switch", "-q", "-c", name]);
+        commit(&world, &format!("{name}.txt"), name);
+        world.git(&["switch", "-q", "main"]);
+        done(&world, &format!("land {name}"));
+    };
+    offer("one");
+    let mut worker = super::start(&world, "queue run");
+    eventually("it is validated", || runs("7003.25"));
+    eventually("the queue says so", || list(&world)["entries"][0]["state"] == "validating");
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    eventually("its validation is gone", || !runs("7003.25"));
+    offer("two");
+    std::fs::write(&go, "").unwrap();
+    done(&world, "queue run");
+    let kills = |id: u32| done(&world, &format!("queue show {id} --json")).json()["entry"]["kills"].clone();
+    assert_eq!([kills(1), kills(2)], [json!(1), json!(0)]);
+    assert_eq!(world.git(&["ls-files", "one.txt", "two.txt"]), "one.txt\ntwo.txt");
 }

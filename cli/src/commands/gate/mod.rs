@@ -2,8 +2,11 @@
 
 mod check;
 mod commit_msg;
+mod overtaken;
 mod post_commit;
 mod pre_commit;
+
+pub(crate) use overtaken::refuse_overtaking;
 
 use std::env;
 

@@ -13,7 +13,7 @@ use mala_session::run_agent;
 use mala_store::Store;
 use serde_json::json;
 
-use super::{Judged, Opened};
+use super::{Judged, Opened, refuse_overtaking};
 use crate::context::Context;
 use crate::error::{CliError, Code, REFUSED};
 use crate::ui::{RED, plain};
@@ -45,16 +45,19 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
             return Ok(Code::SUCCESS);
         }
     };
+    let index = args.index.as_ref().map(|index| context.cwd.join(index));
+    let repo = Repo::new(scope);
+    let is_draft = index.as_ref().is_some_and(|index| is_draft(&repo, index));
+    // What `mala commit` makes it has looked at itself: an offer moves no branch.
+    if !is_draft {
+        refuse_overtaking(&repo, &mut store)?;
+    }
     if subject.agent.is_none() && !settings.gate.people {
         context.ui.answer(&json!({ "refused": [] }), |_| Ok(()))?;
         return Ok(Code::SUCCESS);
     }
-    let index = args.index.as_ref().map(|index| context.cwd.join(index));
-    let repo = Repo::new(scope);
     let run = run_of(&mut store, subject.agent.as_ref(), repo.scope(), &settings)?;
-    if let Some(run) = &run
-        && !index.as_ref().is_some_and(|index| is_draft(&repo, index))
-    {
+    if let Some(run) = run.as_ref().filter(|_| !is_draft) {
         return Err(CliError::refused(run.refusal()));
     }
     if let Some(agent) = &subject.agent

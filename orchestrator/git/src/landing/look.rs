@@ -63,7 +63,8 @@ pub(super) struct Disk<'a> {
 }
 
 impl<'a> Disk<'a> {
-    /// Looks at all files that differ and are not held by agents, left out by the index or another repository's.
+    /// Looks at all files that differ and are not held by agents, left out by the index or another repository's. Those that hold
+    /// already what they are to hold stay as they are.
     pub(super) fn look(
         repo: &'a Repo,
         step: &BranchMove<'_>,
@@ -82,7 +83,12 @@ impl<'a> Disk<'a> {
         let set = repo.git("config").args(["--type=bool", "--get", "core.fileMode"]).finish()?;
         let gone = moves.iter().filter(|file| file.change.after.is_none());
         let removed = gone.map(|file| &file.change.path).collect();
-        Ok(Self { repo, moves, contents, looks_at_modes: set.stdout.trim_ascii() != b"false", removed })
+        let looks_at_modes = set.stdout.trim_ascii() != b"false";
+        let mut disk = Self { repo, moves: Vec::new(), contents, looks_at_modes, removed };
+        // Who offers their own work has it lying there already.
+        let is_to_move = |file: &FileMove<'_>| !disk.holds(&file.change.path, file.change.after.as_ref());
+        disk.moves = moves.into_iter().filter(is_to_move).collect();
+        Ok(disk)
     }
 
     pub(super) fn moves(&self) -> &[FileMove<'a>] {
@@ -158,6 +164,8 @@ pub(super) fn obstacles(
     for change in changes {
         let staged = if state.is_unmerged(&change.path) {
             Some((change.path.clone(), "has merge conflicts; resolve and commit them"))
+        } else if state.holds(&change.path, change.after.as_ref()) {
+            None
         } else if !state.holds(&change.path, change.before.as_ref()) {
             Some((
                 change.path.clone(),

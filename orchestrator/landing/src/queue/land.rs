@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use mala_core::{Entry, EntryId, EntryState, Key, Life, Oid, crash_point};
-use mala_git::RepoPath;
 use mala_git::landing::{self, BranchMove, Candidate, Landed, Obstacle, Repaired, Stacked};
+use mala_git::{Repo, RepoPath};
 use mala_store::{NewLanding, Store};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -265,9 +265,19 @@ impl Queue<'_> {
 
     /// Where landings of this branch prepare what they write. No agent can write there.
     pub(super) fn directory(&self) -> PathBuf {
-        let name = Key::from_stored(self.branch.as_bytes().to_vec()).short_id();
-        self.repo.scope().state_dir().join("landing").join(name)
+        directory(self.repo, self.branch)
     }
+}
+
+fn directory(repo: &Repo, branch: &str) -> PathBuf {
+    let name = Key::from_stored(branch.as_bytes().to_vec()).short_id();
+    repo.scope().state_dir().join("landing").join(name)
+}
+
+/// True if a live process works the queue of this branch now.
+pub fn is_worked(repo: &Repo, branch: &str) -> bool {
+    let file = OpenOptions::new().write(true).open(directory(repo, branch).with_extension("lock"));
+    file.is_ok_and(|file| Flock::lock(file, FlockArg::LockExclusiveNonblock).is_err())
 }
 
 fn words(obstacle: &Obstacle) -> String {

@@ -31,6 +31,7 @@ use crate::validation::{Requirements, Validation, ValidationError};
 
 pub use audit::Audited;
 use crew::Crew;
+pub use land::is_worked;
 pub use room::{CoreTimes, Cores, Machine};
 use work::Worker;
 

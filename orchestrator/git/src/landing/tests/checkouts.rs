@@ -74,6 +74,27 @@ fn what_a_person_has_changed_holds_it() {
 }
 
 #[test]
+fn what_lands_may_lie_in_the_checkout_already_staged_or_not_and_stays_as_it_is() {
+    let (world, from, to) = world(|world| {
+        edit_b(world);
+        world.write("new", "landed\n");
+        world.write("staged", "landed\n");
+        fs::remove_file(world.place("dir/c")).unwrap();
+        world.write("dir/d", "landed\n");
+    });
+    edit_b(&world);
+    world.write("new", "landed\n");
+    world.write("staged", "landed\n");
+    world.git(&["add", "staged"]);
+    fs::remove_file(world.place("dir/c")).unwrap();
+    let times = || ["b", "new", "staged"].map(|name| world.place(name).metadata().unwrap().ino());
+    let before = times();
+    assert_eq!(world.land(&from, &to), DONE);
+    assert_eq!((world.oid(MAIN), world.status()), (to, String::new()));
+    assert_eq!((times(), world.read("dir/d")), (before, "landed\n".to_owned()));
+}
+
+#[test]
 fn what_lies_in_the_way_holds_it() {
     let (world, from, to) = world(|world| {
         world.write("new", "landed\n");
