@@ -12,7 +12,7 @@ use mala_core::{IssueId, Timestamp};
 
 use crate::candidate;
 use crate::retry::Git;
-use crate::salvage::{SalvageError, SavedRef, attempt_ref, dirty, saved_as};
+use crate::salvage::{SalvageError, SavedRef, aside_ref, attempt_ref, dirty, saved_as};
 use crate::{FileChange, Oid, Repo, RepoPath, TreeEntry};
 
 /// Files that are named in one call of git.
@@ -67,7 +67,8 @@ pub fn find(repo: &Repo, issue: &IssueId, attempt: Option<u32>) -> Result<Option
 }
 
 fn of_attempt(repo: &Repo, issue: &IssueId, attempt: u32) -> Result<SavedWork, SalvageError> {
-    let mut refs = saved_as(repo, &attempt_ref(issue, attempt), Timestamp::from_millis(0))?;
+    let mut refs = saved_as(repo, &aside_ref(issue, attempt), Timestamp::from_millis(0))?;
+    refs.extend(saved_as(repo, &attempt_ref(issue, attempt), Timestamp::from_millis(0))?);
     refs.reverse();
     let offer = candidate::all(repo, issue, attempt)?.pop();
     refs.extend(offer.map(|offer| SavedRef { name: offer.name, commit: offer.commit }));

@@ -27,6 +27,7 @@ use self::before::Untouched;
 use self::raw::Taken;
 use crate::call::nul_separated;
 use crate::commit::{CommitError, change_index};
+use crate::landing::{self, Candidate, Stacked};
 use crate::retry::Git;
 use crate::{Content, Entry, FileChange, GitError, Kind, Oid, Repo, RepoPath, State, TreeEntry};
 
@@ -276,8 +277,18 @@ pub fn held_like(
     Ok(files.iter().filter(|path| now.get(path) == then.get(path)).cloned().collect())
 }
 
-/// Puts saved work back into the checkout, all of it or nothing: nothing if one of its files was committed since, or is
-/// changed in the checkout. True if it is in its place.
+/// The ref for work that an attempt has put aside for a while. It goes when the work is back.
+pub fn aside_ref(issue: &IssueId, attempt: u32) -> String {
+    format!("{}.aside", attempt_ref(issue, attempt))
+}
+
+/// Forgets saved work that is back in the checkout.
+pub fn forget(repo: &Repo, saved: &SavedRef) -> Result<(), SalvageError> {
+    refs::update(repo, &saved.name, &["-d", &saved.name, saved.commit.as_str()])
+}
+
+/// Puts saved work back into the checkout, all of it or nothing. What was committed since is merged with it, line by line:
+/// nothing is put back if the two conflict, or if one of its files is changed in the checkout. True if it is in its place.
 pub fn put_in_place(repo: &Repo, saved: &SavedRef) -> Result<bool, SalvageError> {
     put_in_place_without(repo, saved, &BTreeSet::new())
 }
@@ -291,12 +302,25 @@ pub fn put_in_place_without(
     let mut files = saved.files(repo)?;
     files.retain(|path| !others.contains(path));
     let (base, head) = (repo.commit(&saved.commit)?.parents.into_iter().next(), repo.resolve("HEAD")?);
-    let is_committed = held_at(repo, base.as_ref(), &files)? != held_at(repo, head.as_ref(), &files)?;
-    if is_committed || !dirty(repo)?.is_disjoint(&files) {
+    if !dirty(repo)?.is_disjoint(&files) {
         return Ok(false);
     }
-    restore::checkout_only(repo, &saved.commit, &files)?;
+    let is_committed = held_at(repo, base.as_ref(), &files)? != held_at(repo, head.as_ref(), &files)?;
+    let source = if is_committed { merged(repo, saved, base, head) } else { Some(saved.commit.clone()) };
+    let Some(source) = source else { return Ok(false) };
+    restore::checkout_only(repo, &source, &files)?;
     Ok(true)
+}
+
+/// What was saved, on top of the last commit. What cannot be merged, for whatever reason, stays in its ref.
+fn merged(repo: &Repo, saved: &SavedRef, base: Option<Oid>, head: Option<Oid>) -> Option<Oid> {
+    let (base, head) = (base?, head?);
+    let candidate = Candidate { base, head: saved.commit.clone(), message: None };
+    match landing::stack(repo, &head, &candidate) {
+        Ok(Stacked::Commit(merged)) => Some(merged),
+        Ok(Stacked::Nothing) => Some(head),
+        Ok(Stacked::Conflict(_)) | Err(_) => None,
+    }
 }
 
 fn commit_tree(repo: &Repo, parents: &[Oid], tree: &Oid, message: &str) -> Result<Oid, SalvageError> {

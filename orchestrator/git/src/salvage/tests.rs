@@ -322,8 +322,29 @@ fn saved_work_comes_back_into_its_place_or_not_at_all() {
     world.write("a", "another\n");
     world.git(&["add", "a"]);
     world.commit("meanwhile");
-    assert!(!put_in_place(&world.repo, &saved).unwrap(), "one of them was committed since");
+    assert!(!put_in_place(&world.repo, &saved).unwrap(), "the same line was committed since");
     assert_eq!((world.status().as_str(), world.read("b").as_str()), ("", "b\n"));
+}
+
+#[test]
+fn saved_work_is_merged_with_what_was_committed_since_where_the_lines_differ() {
+    let world = World::new();
+    let lines = |first: &str, last: &str| format!("{first}\n2\n3\n4\n5\n6\n7\n8\n{last}\n");
+    world.write("lines", &lines("1", "9"));
+    world.git(&["add", "lines"]);
+    world.commit("lines");
+    world.write("lines", &lines("mine", "9"));
+    world.write("new", "new\n");
+    let saved = world.save(&["lines", "new"]);
+    world.restore(&["lines", "new"]);
+    world.write("lines", &lines("1", "theirs"));
+    world.git(&["add", "lines"]);
+    world.commit("meanwhile");
+    assert!(put_in_place(&world.repo, &saved).unwrap());
+    assert_eq!(world.read("lines"), lines("mine", "theirs"));
+    assert_eq!(world.read("new"), "new\n");
+    forget(&world.repo, &saved).unwrap();
+    assert_eq!(world.repo.resolve(&saved.name).unwrap(), None);
 }
 
 #[test]
