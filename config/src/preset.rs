@@ -1,6 +1,6 @@
 //! What a kind of project brings along, so that most projects need no further settings.
 
-use mala_core::{CommandPattern, LockName};
+use mala_core::{CommandPattern, LockGroups, LockName};
 
 use crate::settings::{Settings, Word};
 
@@ -34,6 +34,8 @@ struct Lists {
     build: &'static [&'static str],
     /// Lock files, and what installs what they name.
     setup: &'static [(&'static str, &'static str)],
+    /// A manifest, and the lock files that are made from it.
+    groups: &'static [&'static [&'static str]],
 }
 
 impl Preset {
@@ -51,7 +53,7 @@ impl Preset {
 
     fn lists(self) -> Lists {
         match self {
-            Self::None => Lists { guarded: &[], required: &[], build: &[], setup: &[] },
+            Self::None => Lists { guarded: &[], required: &[], build: &[], setup: &[], groups: &[] },
             Self::PythonUv => Lists {
                 guarded: &[
                     "pytest",
@@ -71,12 +73,14 @@ impl Preset {
                 required: &["pytest", "ruff check"],
                 build: &[".venv"],
                 setup: &[("uv.lock", "uv sync --frozen")],
+                groups: &[&["pyproject.toml", "uv.lock"]],
             },
             Self::Rust => Lists {
                 guarded: &["cargo test", "cargo nextest", "cargo clippy", "cargo bench", "cargo fmt"],
                 required: &["cargo test", "cargo clippy"],
                 build: &["target"],
                 setup: &[],
+                groups: &[&["Cargo.toml", "Cargo.lock"]],
             },
             Self::Node => Lists {
                 guarded: &[
@@ -104,12 +108,14 @@ impl Preset {
                     ("pnpm-lock.yaml", "pnpm install --frozen-lockfile"),
                     ("yarn.lock", "yarn install --frozen-lockfile"),
                 ],
+                groups: &[&["package.json", "package-lock.json", "pnpm-lock.yaml", "yarn.lock"]],
             },
             Self::Go => Lists {
                 guarded: &["go test", "go vet", "go generate", "golangci-lint run"],
                 required: &["go test", "go vet"],
                 build: &[],
                 setup: &[],
+                groups: &[&["go.mod", "go.sum"]],
             },
         }
     }
@@ -149,6 +155,18 @@ impl Settings {
         of_preset.chain(self.queue.build.iter().map(|path| format!("/{path}"))).collect()
     }
 
+    /// Names of files that are locked together in each directory.
+    pub fn lock_groups(&self) -> LockGroups {
+        LockGroups::new(self.groups())
+    }
+
+    fn groups(&self) -> impl Iterator<Item = Vec<String>> {
+        let of_preset = self.project.preset.lists().groups.iter();
+        let of_preset = of_preset.map(|group| group.iter().map(|name| (*name).to_owned()).collect());
+        let own = self.lock.groups.iter().map(|group| group.split_whitespace().map(str::to_owned).collect());
+        of_preset.chain(own)
+    }
+
     /// Lock files at the top of the checkout, and the command that installs what each names. With commands of the project's
     /// own, these run whichever lock file of the preset has changed.
     pub fn setup(&self) -> Setup {
@@ -184,6 +202,10 @@ pub struct SetupCommand {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use mala_core::Key;
+
     use super::*;
 
     #[test]
@@ -199,6 +221,16 @@ mod tests {
             settings.setup();
         }
         assert_eq!(Preset::named("cobol"), None);
+    }
+
+    #[test]
+    fn groups_of_the_project_come_on_top_of_the_presets() {
+        let mut settings = Settings::default();
+        settings.project.preset = Preset::Rust;
+        settings.lock.groups.push("schema.src schema.lock schema.sum".to_owned());
+        let beside = |name: &str| settings.lock_groups().beside(&Key::from_stored(name.as_bytes().to_vec()));
+        assert_eq!(beside("Cargo.lock"), [Path::new("Cargo.toml")]);
+        assert_eq!(beside("db/schema.lock").len(), 2);
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Resolver {
     }
 
     fn check_ttl(&mut self) {
-        let lock = self.settings.lock;
+        let lock = &self.settings.lock;
         if lock.ttl > lock.max_ttl {
             self.reject(Problem::TtlOverMax {
                 ttl: format_duration(lock.ttl),

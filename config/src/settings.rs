@@ -152,8 +152,8 @@ pub struct RunSettings {
     pub mitigate: bool,
 }
 
-/// `[lock]`: leases and waiting.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// `[lock]`: leases, waiting, and what is locked together.
+#[derive(Debug, Clone, PartialEq)]
 pub struct LockSettings {
     /// Lease of a lock taken without `--ttl`; never longer than `max_ttl`.
     pub ttl: Duration,
@@ -161,6 +161,8 @@ pub struct LockSettings {
     pub max_ttl: Duration,
     /// Longest `--wait`.
     pub max_wait: Duration,
+    /// Besides those of the preset; see [`Settings::lock_groups`].
+    pub groups: Vec<String>,
 }
 
 /// `[enforcement]`: what `mala exec` does.
@@ -283,7 +285,12 @@ impl Settings {
     pub(crate) const BLANK: Self = Self {
         project: ProjectSettings { preset: Preset::Go },
         issues: IssueSettings { source: Source::Bd },
-        lock: LockSettings { ttl: Duration::ZERO, max_ttl: Duration::ZERO, max_wait: Duration::ZERO },
+        lock: LockSettings {
+            ttl: Duration::ZERO,
+            max_ttl: Duration::ZERO,
+            max_wait: Duration::ZERO,
+            groups: Vec::new(),
+        },
         enforcement: EnforcementSettings { unlocked: Unlocked::Deny, require_kernel: true },
         test: TestSettings { commands: Vec::new(), wait: Duration::ZERO },
         validate: ValidateSettings {

@@ -28,6 +28,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     duration("lock", "ttl", SECOND..=days(7), |s| &mut s.lock.ttl),
     duration("lock", "max_ttl", SECOND..=days(7), |s| &mut s.lock.max_ttl),
     duration("lock", "max_wait", SECOND..=days(1), |s| &mut s.lock.max_wait),
+    Setting { section: "lock", name: "groups", kind: Kind::Groups(|s| &mut s.lock.groups) },
     choice::<Unlocked>("enforcement", "unlocked"),
     switch("enforcement", "require_kernel", |s| &mut s.enforcement.require_kernel),
     commands("test", "commands", |s| &mut s.test.commands),
@@ -141,6 +142,7 @@ enum Kind {
     },
     Patterns(fn(&mut Settings) -> &mut Vec<String>),
     Folders(fn(&mut Settings) -> &mut Vec<String>),
+    Groups(fn(&mut Settings) -> &mut Vec<String>),
     Commands(fn(&mut Settings) -> &mut Vec<CommandPattern>),
     CommandGroups(fn(&mut Settings) -> &mut Vec<Vec<CommandPattern>>),
 }
@@ -206,6 +208,10 @@ impl Setting {
                 *of(settings) = given.folders()?;
                 Ok(())
             }
+            Kind::Groups(of) => {
+                *of(settings) = given.groups()?;
+                Ok(())
+            }
             Kind::Commands(of) => {
                 *of(settings) = given.commands()?;
                 Ok(())
@@ -229,7 +235,7 @@ impl Setting {
             Kind::Switch(of) => of(settings).to_string(),
             Kind::Choice(choice) => (choice.get)(settings).to_owned(),
             Kind::Text { of, .. } => of(settings).clone(),
-            Kind::Patterns(of) | Kind::Folders(of) => of(settings).join(", "),
+            Kind::Patterns(of) | Kind::Folders(of) | Kind::Groups(of) => of(settings).join(", "),
             Kind::Commands(of) => strings(of(settings)).join(", "),
             Kind::CommandGroups(of) => {
                 of(settings).iter().map(|group| strings(group).join(" = ")).collect::<Vec<_>>().join(", ")
@@ -245,7 +251,7 @@ impl Setting {
                 quoted(&self.plain(settings))
             }
             Kind::Fraction(_) | Kind::Count(_) | Kind::Switch(_) => self.plain(settings),
-            Kind::Patterns(of) | Kind::Folders(of) => list(of(copy)),
+            Kind::Patterns(of) | Kind::Folders(of) | Kind::Groups(of) => list(of(copy)),
             Kind::Commands(of) => list(&strings(of(copy))),
             Kind::CommandGroups(of) => {
                 let groups: Vec<String> = of(copy).iter().map(|group| list(&strings(group))).collect();
@@ -279,6 +285,7 @@ impl Setting {
             Kind::Text { needs: None, .. } => "a text".to_owned(),
             Kind::Patterns(_) => "a list of patterns such as [\"docs/**\"]".to_owned(),
             Kind::Folders(_) => "a list of folders in the repository such as [\"target\"]".to_owned(),
+            Kind::Groups(_) => "a list of groups of names such as [\"schema.src schema.lock\"]".to_owned(),
             Kind::Commands(_) => "a list of commands such as [\"cargo test\"]".to_owned(),
             Kind::CommandGroups(_) => {
                 "a list of lists of commands such as [[\"make test\", \"cargo test\"]]".to_owned()
@@ -466,6 +473,7 @@ mod tests {
         lock.ttl: a duration from 1s to 7d
         lock.max_ttl: a duration from 1s to 7d
         lock.max_wait: a duration from 1s to 1d
+        lock.groups: a list of groups of names such as ["schema.src schema.lock"]
         enforcement.unlocked: "acquire" or "deny"
         enforcement.require_kernel: true or false
         test.commands: a list of commands such as ["cargo test"]

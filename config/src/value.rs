@@ -76,6 +76,12 @@ pub enum ValueError {
         /// What was written.
         text: String,
     },
+    /// A text that does not name several files of one directory.
+    #[error("`{text}` is not a group: two or more names of files, without `/`, separated by spaces")]
+    NotAGroup {
+        /// What was written.
+        text: String,
+    },
     /// A text without what it needs.
     #[error("`{text}` does not contain `{needs}`")]
     Lacks {
@@ -221,6 +227,19 @@ impl Given<'_> {
         Ok(texts)
     }
 
+    /// Names of files that belong together, separated by spaces.
+    pub(crate) fn groups(&self) -> Result<Vec<String>, ValueError> {
+        let texts = self.texts()?;
+        let is_none = |text: &&String| {
+            let names: Vec<&str> = text.split_whitespace().collect();
+            names.len() < 2 || names.iter().any(|name| name.contains('/') || matches!(*name, "." | ".."))
+        };
+        match texts.iter().find(is_none) {
+            Some(text) => Err(ValueError::NotAGroup { text: text.clone() }),
+            None => Ok(texts),
+        }
+    }
+
     /// An amount of money, which is never negative.
     pub(crate) fn money(&self) -> Result<f64, ValueError> {
         let amount = self.fraction()?;
@@ -332,6 +351,13 @@ mod tests {
         assert_eq!(Given::Text("b").choice(&words).unwrap(), 2);
         insta::assert_snapshot!(Given::Toml(&toml("\"c\"")).choice(&words).unwrap_err(), @"`c` is not one of the words in quotes");
         insta::assert_snapshot!(Given::Toml(&toml("1")).choice(&words).unwrap_err(), @"expected one of the words in quotes, found integer");
+    }
+
+    #[test]
+    fn a_group_names_two_files_or_more_of_one_directory() {
+        assert_eq!(Given::Text("a.toml a.lock, x y z").groups().unwrap(), ["a.toml a.lock", "x y z"]);
+        insta::assert_snapshot!(Given::Text("alone").groups().unwrap_err(), @"`alone` is not a group: two or more names of files, without `/`, separated by spaces");
+        assert!(Given::Text("a dir/b").groups().is_err() && Given::Text("a ..").groups().is_err());
     }
 
     #[test]

@@ -48,3 +48,4 @@ pub use reserved_refs::run_agent;
 pub use supervisor_ownership::{OtherHolder, SupervisorOwnership, Tenure};
 pub use take::take;
 pub use turns::{Announcement, HeldMutexes, TurnRules, Turns, take_turn, want};
+pub use wants::with_groups;

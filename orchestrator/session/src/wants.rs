@@ -3,7 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use mala_core::{Key, Mode, Pattern, Target, Want};
+use mala_core::claim::Reading;
+use mala_core::{Key, LockGroups, Mode, Pattern, Scope, Target, Want};
 
 pub(crate) fn key(path: &Path) -> Key {
     Key::from_stored(path.as_os_str().as_bytes().to_vec())
@@ -21,6 +22,19 @@ pub(crate) fn wants_of(key: &Key, is_folder: bool) -> Vec<Want> {
         let around = key.as_path().ancestors().map(|folder| folder.as_os_str().as_bytes());
         let pattern = around.into_iter().find_map(all_in);
         wants.extend(pattern.map(|pattern| Want { target: Target::Pattern(pattern), ..want_of(key) }));
+    }
+    wants
+}
+
+/// The same wants, and with each file that is to be changed the others of its lock groups.
+pub fn with_groups(scope: &Scope, groups: &LockGroups, mut wants: Vec<Want>) -> Vec<Want> {
+    let changed = wants.iter().filter(|want| want.mode == Mode::Exclusive);
+    let paths: Vec<_> =
+        changed.filter_map(|want| want.target.file()).flat_map(|key| groups.beside(key)).collect();
+    for path in paths {
+        // What cannot be named, such as a symlink out of the checkout, cannot be changed either.
+        let beside = scope.want(scope.root(), path.as_os_str(), Mode::Exclusive, Reading::Literal);
+        wants.extend(beside.ok().filter(|want| wants.iter().all(|known| known.target != want.target)));
     }
     wants
 }

@@ -6,7 +6,7 @@ use mala_core::{Conflict, IssueId, Mode, Scope};
 use mala_gate::claim;
 use mala_logs::telemetry::{LockResult, WaitResult, metrics, spans};
 use mala_session::refusal::{self, Reader};
-use mala_session::{acquire, acquire_or_wait};
+use mala_session::{acquire, acquire_or_wait, with_groups};
 use mala_store::{Cause, Outcome, Refusal, Request, Wait, show_circle};
 use serde_json::json;
 
@@ -57,7 +57,7 @@ pub(super) fn cmd_acquire(args: AcquireArgs, context: &Context) -> Result<Code, 
     let mode = if args.shared { Mode::Shared } else { Mode::Exclusive };
     let mut store = context.store(&scope)?;
     let request = Request {
-        wants: context.wants(&scope, &args.paths, mode)?,
+        wants: with_groups(&scope, &settings.lock_groups(), context.wants(&scope, &args.paths, mode)?),
         party: args.caller.party(context, &mut store, args.owner_pid, args.issue)?,
         ttl: settings.lock.ttl,
         reason: args.reason,

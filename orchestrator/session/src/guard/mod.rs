@@ -16,7 +16,7 @@ use std::{fs, thread};
 use mala_agents::{Objection, When};
 use mala_config::{Settings, Unlocked};
 use mala_core::text::{causes, plain};
-use mala_core::{AgentId, Conflict, Fence, Key, Lock, Mode, Scope, Target, Want};
+use mala_core::{AgentId, Conflict, Fence, Key, Lock, LockGroups, Mode, Scope, Target, Want};
 use mala_gate::evidence::command_line;
 use mala_logs::telemetry::{LockResult, metrics};
 use mala_sandbox::{
@@ -37,7 +37,7 @@ use crate::ignored::Ignored;
 use crate::reads::{Freshness, Look, Reads, changed_by};
 use crate::refusal::{self, Reader};
 use crate::turns::Turns;
-use crate::wants::{all_in, key, want_of, wants_of};
+use crate::wants::{all_in, key, want_of, wants_of, with_groups};
 
 pub use self::refusals::RefusedWrite;
 
@@ -56,6 +56,7 @@ pub struct StoreGuard {
     scope: Scope,
     party: Party,
     ttl: Duration,
+    groups: LockGroups,
     unlocked: Unlocked,
     ignored: Arc<Ignored>,
     turns: Turns,
@@ -106,6 +107,7 @@ impl StoreGuard {
             scope: scope.clone(),
             party: party.clone(),
             ttl: settings.lock.ttl,
+            groups: settings.lock_groups(),
             unlocked: settings.enforcement.unlocked,
             ignored,
             git_guard: GitGuard::of(party, scope, settings)?,
@@ -256,6 +258,7 @@ impl StoreGuard {
                 commands.collect::<Vec<_>>().join("; ")
             )));
         }
+        let wants = with_groups(&self.scope, &self.groups, wants);
         if state.refusals.are_many(Instant::now()) {
             // To be refused by asking for it would be recorded.
             let conflicts = state.store.check(&self.party.agent, &wants)?;
@@ -276,7 +279,11 @@ impl StoreGuard {
         metrics().lock_try(LockResult::from(matches!(outcome, Outcome::Granted(_))));
         let locks = match outcome {
             Outcome::Granted(locks) => locks,
-            Outcome::Refused(refusal) => {
+            Outcome::Refused(mut refusal) => {
+                // What the program has named first, then what is locked with it.
+                refusal.conflicts.sort_by_key(|conflict| {
+                    !conflict.want.target.file().is_some_and(|key| keys.contains(key))
+                });
                 let message = sentence(&mut state.store, &self.party.agent, &refusal, &self.reader(attempt));
                 return Ok(Decision::Refuse(message));
             }

@@ -21,6 +21,7 @@ use super::session::Session;
 use super::stale::{self, Staleness};
 use super::{audit, waiting};
 use crate::reads::Reads;
+use crate::wants::with_groups;
 use crate::{Ignored, SessionError, acquire, refusal};
 
 /// Decides about one tool call.
@@ -354,9 +355,10 @@ fn reserve(
     {
         return Ok(Some(Refused::Ruled(reason)));
     }
+    let groups = session.settings()?.lock_groups();
     let request = Request {
         party: session.party.clone(),
-        wants: files.clone(),
+        wants: with_groups(&session.scope, &groups, files.clone()),
         ttl: session.settings()?.lock.ttl,
         reason: Some(format!("written by {}", tool.name)),
     };

@@ -513,7 +513,7 @@ fn options(scope: &Scope) -> Options {
         required: Vec::new(),
         prompts: Prompts::default(),
         keeping: Keeping::Store,
-        lock: LockSettings { ttl: hour, max_ttl: hour, max_wait: hour },
+        lock: LockSettings { ttl: hour, max_ttl: hour, max_wait: hour, groups: Vec::new() },
         health: HealthSettings { wait_rate: 1.0, waits_per_day: 1000, mutex_wait: hour },
         mala: "mala".to_owned(),
         logs: scope.state_dir().join("logs"),
