@@ -280,7 +280,7 @@ impl From<SessionError> for CliError {
             SessionError::StillOpen { side: Handover::Release, .. } => {
                 Self::refused(error).hint("let the program finish or end it, then release again")
             }
-            SessionError::StillOpen { side: Handover::Acquire { .. }, .. } => {
+            SessionError::StillOpen { side: Handover::Acquire, .. } => {
                 Self::refused(error).hint("let the program finish or end it, then ask again")
             }
             SessionError::ChangeUnderWay => Self::refused(error).hint("release again in a moment"),

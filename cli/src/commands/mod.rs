@@ -23,6 +23,7 @@ mod restore;
 mod run;
 pub(crate) mod status;
 pub(crate) mod test;
+mod wait;
 mod whoami;
 
 use clap::Subcommand;
@@ -51,6 +52,7 @@ pub(crate) enum Command {
     Commit(Later<commit::CommitArgs>),
     Land(Later<land::LandArgs>),
     Queue(Later<queue::QueueArgs>),
+    Wait(Later<wait::WaitArgs>),
     Diff(Later<diff::DiffArgs>),
     Restore(Later<restore::RestoreArgs>),
     #[command(hide = true)]
@@ -84,6 +86,7 @@ pub(crate) fn run(command: Command, context: &Context) -> Result<Code, CliError>
         Command::Commit(Later(args)) => commit::cmd_commit(&args, context),
         Command::Land(Later(args)) => land::cmd_land(&args, context),
         Command::Queue(Later(args)) => queue::run(&args, context),
+        Command::Wait(Later(args)) => wait::cmd_wait(&args, context),
         Command::Diff(Later(args)) => diff::cmd_diff(&args, context),
         Command::Restore(Later(args)) => restore::cmd_restore(&args, context),
         Command::Offer(Later(args)) => offer::cmd_offer(&args, context),
@@ -109,6 +112,7 @@ impl Command {
             | Self::Offer(_)
             | Self::Land(_)
             | Self::Queue(_)
+            | Self::Wait(_)
             | Self::Gate(_) => true,
             // Outside, a test runs right here.
             Self::Test(Later(args)) => args.is_for_supervisor(),

@@ -146,7 +146,7 @@ fn options(
         required: settings.required().iter().map(ToString::to_string).collect(),
         prompts: Prompts::load(scope, user.as_deref())?,
         keeping,
-        lock: settings.lock,
+        lock: settings.lock.clone(),
         health: settings.health,
         mala: mala.to_string_lossy().into_owned(),
         logs: state.join("logs"),

@@ -2,7 +2,7 @@
 //!
 //! | from | what happens | to |
 //! | --- | --- | --- |
-//! | ready | [`Step::Claim`]: the issue, its files and an agent's name are reserved together | claimed |
+//! | ready | [`Step::Claim`]: the issue is claimed | claimed |
 //! | claimed | [`Step::Start`]: the agent's process runs | running |
 //! | claimed | [`Step::PutBack`]: it cannot begin now, and no attempt is counted | ready |
 //! | running | [`Step::Resume`]: the same session goes on, after a pause | running |

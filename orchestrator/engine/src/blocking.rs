@@ -23,7 +23,6 @@ use mala_issues::{ClaimAnswer, IssueSource};
 use mala_store::{NewAttempt, Store, Tracker};
 
 use crate::error::{EngineError, Result};
-use crate::event::Held;
 use crate::landing_queue::LandingQueue;
 use crate::options::{Keeping, Options};
 use crate::session::Sessions;
@@ -33,7 +32,7 @@ pub(crate) use ending::{AttemptEnd, Cause, EndKind, EndResult};
 use journal::StoreClaim;
 pub use journal::unfinished_run;
 pub(crate) use offers::{CheckoutState, Fate, PutBack, Queued};
-pub(crate) use parking::WaitOutcome;
+pub(crate) use parking::{Awaited, WaitOutcome};
 
 /// Does the blocking work of a run. The store is used by one thread at a time.
 #[derive(Clone)]
@@ -54,7 +53,6 @@ pub(crate) enum Claim {
     Granted(Box<ClaimedIssue>),
     /// Somebody else has it, or it is closed.
     Gone(String),
-    FilesHeld(Vec<Held>),
     /// It was tried often enough.
     TooOften(u32),
 }
@@ -150,10 +148,6 @@ impl BlockingOps {
             self.unblock(&issue.id)?;
         }
         let mut left = self.left_over(&issue.id)?;
-        let mut files = self.hints(&issue).0;
-        if let Some(saved) = left.as_ref().and_then(|left| left.saved.as_ref()) {
-            files.extend(self.wants(&saved.files(&self.repo)?));
-        }
         let new = NewAttempt {
             run: run.clone(),
             issue: issue.id.clone(),
@@ -164,15 +158,11 @@ impl BlockingOps {
             agent: agent_name(profile, &issue.id, tries.next),
             profile: profile.to_owned(),
             head: self.repo.resolve("HEAD")?,
-            files,
-            owner: self.options.owner.clone(),
-            ttl: self.options.lock.ttl,
         };
         self.keep_uncommitted(run, &new.agent)?;
         let attempt = match self.claim_in_store(&new)? {
             StoreClaim::Granted(attempt) => *attempt,
             StoreClaim::Gone(why) => return Ok(Claim::Gone(why)),
-            StoreClaim::FilesHeld(held) => return Ok(Claim::FilesHeld(held)),
         };
         if let Some(why) = self.claim_in_tracker(&attempt)? {
             return Ok(Claim::Gone(why));
@@ -180,7 +170,9 @@ impl BlockingOps {
         if let Some(left) = &mut left
             && let Some(saved) = &left.saved
         {
-            left.is_in_place = salvage::put_in_place(&self.repo, saved)?;
+            // What others hold by now is theirs; then the agent is told where its work lies.
+            left.is_in_place = self.take_files(&attempt, &saved.files(&self.repo)?)?
+                && salvage::put_in_place(&self.repo, saved)?;
         }
         Ok(Claim::Granted(Box::new(ClaimedIssue { attempt, issue, left })))
     }

@@ -19,6 +19,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 mod unfinished;
+mod yielding;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;

@@ -99,7 +99,7 @@ pub enum EngineError {
     Queue(#[from] QueueError),
     #[error("no branch is checked out any more, so there is nothing to land on")]
     NoBranch,
-    #[error("the offered work could not be taken out of the checkout: {0}")]
+    #[error("the work could not be taken out of the checkout: {0}")]
     StillInPlace(String),
     #[error(
         "`{command}` is required of every commit and cannot be run here: {why}; install it, or name other commands in \

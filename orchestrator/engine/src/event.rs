@@ -32,7 +32,6 @@ pub enum Event {
     PutBack {
         issue: IssueId,
         why: String,
-        held: Vec<Held>,
     },
     Started {
         issue: IssueId,
@@ -52,11 +51,21 @@ pub enum Event {
         cost: Option<f64>,
         turns: u64,
     },
-    /// The agent has ended its turn and waits for files that others hold.
+    /// The agent has ended its turn and waits for files that others hold, or for issues to land.
     Parked {
         issue: IssueId,
         agent: AgentId,
         awaits: Vec<Held>,
+        issues: Vec<IssueId>,
+    },
+    /// Agents waited for each other in a circle: this one's work is out of the checkout and its files are free until these issues
+    /// are over.
+    Yielded {
+        issue: IssueId,
+        agent: AgentId,
+        to: Vec<IssueId>,
+        /// Where its work is meanwhile.
+        saved_ref: Option<String>,
     },
     /// The client was told to slow down.
     Paused {

@@ -44,7 +44,7 @@ pub fn judge(health: Health, limits: &HealthSettings) -> Vec<Warning> {
         let percent = rate * 100.0;
         let text = format!(
             "{percent:.0} % of lock tries in 24 h had to wait: run one agent at a time (mala run --sequential), or \
-             name files in issues (mala issue add --file) so that those that collide take turns"
+             name files in issues (mala issue add --file) so that those that collide are begun last"
         );
         warning(text, Advice::Sequential)
     });

@@ -1,6 +1,6 @@
 //! The note that a failed attempt leaves on its issue: everything the next one needs, in words.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use mala_core::Attempt;
 use mala_core::shell::word;
@@ -53,6 +53,13 @@ pub(crate) enum Trouble {
     NotSaved(String),
     /// It is saved, and some of it is still in the checkout.
     NotRestored(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::NotSaved(why) | Self::NotRestored(why)) = self;
+        f.write_str(why)
+    }
 }
 
 /// What is said of the files that an agent has left although it is done, if there are any.

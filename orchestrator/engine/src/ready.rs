@@ -1,8 +1,8 @@
 //! Which issue is next. Plain data: nothing here asks a tracker, a store or a clock.
 //!
-//! Promises: an issue is given out at most once at a time; never while it shares a file hint with one that runs; never
-//! before the issues it waits for are closed; and of all that could be given out, the most urgent. As long as
-//! anything can be given out, something is.
+//! Promises: an issue is given out at most once at a time; never before the issues it waits for are closed; one that shares a
+//! file hint with one that runs only when there is nothing else; and of all that could be given out, the most urgent. As
+//! long as anything can be given out, something is.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -41,7 +41,7 @@ struct Rank {
 struct Entry {
     issue: ReadyIssue,
     tried: u32,
-    /// Not before something has changed: its files were held when it was tried.
+    /// Not before something has changed: it could not be begun when it was tried.
     is_held_back: bool,
     /// Not before somebody calls [`ReadyIssues::wake`].
     is_resting: bool,
@@ -150,7 +150,7 @@ impl ReadyIssues {
         self.release_held_back();
     }
 
-    /// Files may have become free: what was held back may be tried again.
+    /// Something has changed: what was held back may be tried again.
     pub fn release_held_back(&mut self) {
         for entry in self.waiting.values_mut() {
             entry.is_held_back = false;
@@ -185,15 +185,20 @@ impl ReadyIssues {
         self.waiting().filter_map(|it| Some((it, it.waits_for.iter().find(hopeless)?))).collect()
     }
 
+    /// Hints are soft: one that collides with work under way would wait for a file, but better so than not at all.
     fn first(&self) -> Option<&Rank> {
-        self.order.iter().find(|rank| self.is_eligible(&self.waiting[&rank.id]))
+        let eligible = || self.order.iter().filter(|rank| self.is_eligible(&self.waiting[&rank.id]));
+        eligible().find(|rank| !self.collides(&self.waiting[&rank.id])).or_else(|| eligible().next())
+    }
+
+    fn collides(&self, entry: &Entry) -> bool {
+        self.running().any(|running| entry.issue.shares_with(&running.files).is_some())
     }
 
     fn is_eligible(&self, entry: &Entry) -> bool {
         !entry.is_held_back
             && !entry.is_resting
             && entry.issue.waits_for.iter().all(|id| self.closed.contains(id))
-            && self.running().all(|running| entry.issue.shares_with(&running.files).is_none())
     }
 
     fn return_to_waiting(&mut self, id: &IssueId, more_tries: u32, is_held_back: bool) {

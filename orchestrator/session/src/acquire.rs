@@ -11,10 +11,7 @@ use std::time::{Duration, Instant};
 use mala_core::{AgentId, Conflict, Fence, Key, Lock, Scope, Target, Timestamp};
 use mala_sandbox::{has_writers, writers};
 use mala_store::process::Process;
-use mala_store::{
-    Agent, ClaimOutcome, End, EventFilter, EventKind, Finish, NewAttempt, Outcome, Progress, Request, Store,
-    StoreError, Wait,
-};
+use mala_store::{Agent, EventFilter, EventKind, Outcome, Request, Store, StoreError, Wait};
 
 use crate::error::{Handover, SessionError};
 use crate::orphaned_work::save_orphaned_work;
@@ -54,21 +51,6 @@ pub fn acquire_or_wait(
     let outcome = store.reserve_or_wait(request, wait, remind)?;
     if let Outcome::Granted(locks) = &outcome {
         settle(scope, store, locks, since)?;
-    }
-    Ok(outcome)
-}
-
-/// Claims an issue together with its files. If one of those is still open for writing, the claim is undone.
-pub fn claim(scope: &Scope, store: &mut Store, new: &NewAttempt) -> Result<ClaimOutcome, SessionError> {
-    let since = store.newest_event()?;
-    #[expect(clippy::disallowed_methods, reason = "this is the one way to files")]
-    let outcome = store.claim(new)?;
-    if let ClaimOutcome::Claimed { attempt, locks } = &outcome
-        && let Err(error) = settle(scope, store, locks, since)
-    {
-        let undone = Finish { end: End::GivenBack, note: None, progress: Progress::default() };
-        store.finish(attempt.id, &undone)?;
-        return Err(error);
     }
     Ok(outcome)
 }
@@ -162,9 +144,8 @@ pub(crate) fn open_elsewhere(
         let agents = store.agents()?;
         let mut elsewhere = writers(&path);
         elsewhere.retain(|writer| other_agent(writer.pid, agent, &agents).is_some());
-        if let Some(writer) = elsewhere.first() {
-            let by = other_agent(writer.pid, agent, &agents).cloned();
-            let (key, side) = (key.clone(), Handover::Acquire { by });
+        if !elsewhere.is_empty() {
+            let (key, side) = (key.clone(), Handover::Acquire);
             return Ok(Some(SessionError::StillOpen { key, writers: elsewhere, side }));
         }
     }

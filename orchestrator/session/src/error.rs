@@ -7,7 +7,7 @@ use mala_config::ConfigError;
 use mala_core::claim::TargetError;
 use mala_core::scope::ScopeError;
 use mala_core::text::plain;
-use mala_core::{AgentId, Key, NameError};
+use mala_core::{Key, NameError};
 use mala_gate::JudgeError;
 use mala_git::salvage::SalvageError;
 use mala_git::{GitError, OwnershipError};
@@ -63,9 +63,7 @@ pub enum SessionError {
 pub enum Handover {
     Release,
     /// The file is free, and a program of this agent still writes to it.
-    Acquire {
-        by: Option<AgentId>,
-    },
+    Acquire,
 }
 
 fn by(writers: &[Writer]) -> String {

@@ -37,7 +37,7 @@ mod take;
 mod turns;
 mod wants;
 
-pub use acquire::{acquire, acquire_or_wait, claim, settle, wait_for_mutex, wait_for_writers};
+pub use acquire::{acquire, acquire_or_wait, settle, wait_for_mutex, wait_for_writers};
 pub use asks::{AskResult, FileHandedOn, ask, hand_on, wait_for_asked};
 pub use caller::{Supervised, ancestors, session_name, sessions_above};
 pub use error::{Handover, SessionError};

@@ -275,8 +275,12 @@ impl Change<'_> {
     }
 
     fn forget(&mut self, agent: &AgentId) -> std::result::Result<(), Fault> {
-        let sql = "DELETE FROM agent WHERE scope = ?1 AND name = ?2";
-        self.sql.prepare_cached(sql)?.execute(params![self.scope, agent.as_str()])?;
+        for sql in [
+            "DELETE FROM agent WHERE scope = ?1 AND name = ?2",
+            "DELETE FROM issue_wait WHERE scope = ?1 AND agent = ?2",
+        ] {
+            self.sql.prepare_cached(sql)?.execute(params![self.scope, agent.as_str()])?;
+        }
         self.forget_notices(agent)
     }
 }

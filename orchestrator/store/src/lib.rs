@@ -27,6 +27,7 @@ mod error;
 mod events;
 mod foreign_changes;
 mod ids;
+mod issue_waits;
 mod issues;
 mod journal;
 mod landing;
@@ -65,10 +66,9 @@ pub use asks::types::{Answered, AskError, AskFilter, AskRequest};
 pub use error::{Result, StoreError, show_circle};
 pub use events::{Event, EventFilter, EventKind, TargetKind};
 pub use foreign_changes::{EndedHold, FileHistory, ForeignChange, ForeignChangeKind};
+pub use issue_waits::{IssueEnd, IssueWait};
 pub use issues::types::{Imported, IssueError, IssueFilter, IssueName, IssueNote, NewIssue, Updated};
-pub use journal::types::{
-    ClaimOutcome, End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker,
-};
+pub use journal::types::{End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker};
 pub use landing::audits::Unaudited;
 pub use landing::types::{EntryChange, EntryFilter, LandingError, LandingRow, NewEntry, NewLanding};
 pub use locks::{Released, Renewed};

@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/9_changes.sql"),
     include_str!("migrations/10_audits.sql"),
     include_str!("migrations/11_chains.sql"),
+    include_str!("migrations/12_issue_waits.sql"),
 ];
 
 /// The schema this mala writes.

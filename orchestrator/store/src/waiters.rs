@@ -191,10 +191,10 @@ impl View<'_> {
         Ok(held_up)
     }
 
-    /// Everybody who must act before all of this agent's waits can end. Whoever holds a name never waits for anything, so
+    /// Everybody who must act before all of this agent's waits can end, for files and for issues. Whoever holds a name never waits for anything, so
     /// waits for names end by themselves and are no part of a circle.
     fn waits_for(&self, queue: &[Waiter], agent: &AgentId) -> Result<Vec<AgentId>, Fault> {
-        let mut others = Vec::new();
+        let mut others = self.awaited_workers(agent)?;
         for (place, waiter) in queue.iter().enumerate() {
             if waiter.agent() != agent || !self.is_waiting(waiter) {
                 continue;

@@ -1,4 +1,4 @@
-//! `mala lock acquire --wait`.
+//! `mala lock acquire --wait` and `mala wait`.
 
 use mala_tests::{World, eventually};
 
@@ -85,4 +85,19 @@ fn waiters_are_shown_in_their_order() {
         waiter.kill().unwrap();
         waiter.wait().unwrap();
     }
+}
+
+#[test]
+fn waiting_for_an_issue_ends_when_it_is_closed_when_the_time_is_up_or_when_there_is_no_such_issue() {
+    let world = World::new();
+    done(&world, "issue add --id bd-1 Something");
+    let nobody = run(&world, "wait bd-1 --timeout 1s --json");
+    assert_eq!((nobody.code, &nobody.json()["state"]), (1, &"timeout".into()), "{nobody:?}");
+    assert!(nobody.err.contains("nobody works on"), "{nobody:?}");
+    let unknown = run(&world, "wait bd-2");
+    assert!(unknown.code == 2 && unknown.err.contains("bd-2"), "{unknown:?}");
+    let waiter = start(&world, "wait bd-1 --json");
+    done(&world, "issue close bd-1");
+    let answer: Answer = waiter.wait_with_output().unwrap().into();
+    assert_eq!((answer.code, &answer.json()["state"]), (0, &"landed".into()), "{answer:?}");
 }

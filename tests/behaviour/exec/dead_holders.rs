@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use mala_core::{AgentId, IssueId, Mode};
+use mala_core::{AgentId, Mode};
 use mala_sandbox::has_writers;
-use mala_session::{acquire_or_wait, claim, transfer};
-use mala_store::{ClaimOutcome, NewAttempt, Outcome, Party, Request, Store, Tracker, Wait, Which, process};
+use mala_session::{acquire_or_wait, transfer};
+use mala_store::{Outcome, Party, Request, Store, Wait, Which, process};
 use mala_tests::World;
 use serde_json::json;
 
@@ -83,28 +83,6 @@ fn wish(world: &World) -> Request {
     let want =
         world.scope().want(world.root(), FILE.as_ref(), Mode::Exclusive, mala_core::claim::Reading::Literal);
     Request { party: party("next"), wants: vec![want.unwrap()], ttl: 60 * SECOND, reason: None }
-}
-
-#[test]
-fn a_claim_waits_for_what_a_dead_holder_left_open() {
-    let world = world();
-    let mut store = Store::open(&world.scope()).unwrap();
-    let run = store.begin_run(&process::current(), &json!({})).unwrap();
-    orphan_a_writer(&world);
-    let new = NewAttempt {
-        run: run.id,
-        issue: IssueId::new("bd-1").unwrap(),
-        tracker: Tracker::Other,
-        agent: party("next").agent,
-        profile: "command".to_owned(),
-        head: None,
-        files: wish(&world).wants,
-        owner: process::current(),
-        ttl: 60 * SECOND,
-    };
-    let outcome = claim(&world.scope(), &mut store, &new).unwrap();
-    assert!(matches!(outcome, ClaimOutcome::Claimed { .. }), "{outcome:?}");
-    assert_closed(&world, "claim");
 }
 
 #[test]

@@ -274,13 +274,15 @@ fn a_file_that_was_changed_since_it_was_read_is_named_at_the_first_write_and_wri
     let told = "mala: changed since you read it: `free.txt`, by `third`, which held it until ";
     assert_eq!(answer.err.matches(told).count(), 1, "{}", answer.err);
     assert_eq!(crate::exec::read(&world, "free.txt"), "mine\nmore\n");
+}
 
+#[test]
 fn files_of_a_lock_group_are_taken_together_whichever_is_written() {
     let world = world();
     world.write("mala.toml", "[project]\npreset = \"rust\"\n[lock]\ngroups = [\"schema.src schema.lock\"]\n");
     done(&world, "lock acquire db/schema.lock --agent other");
     let refused = exec(&world, "me", "mkdir -p db; echo x > db/schema.src; ls db");
-    assert!(refused.err.contains("`db/schema.lock` is held by `other`"), "{refused:?}");
+    assert!(refused.err.contains("`db/schema.src` is held by `other`"), "{refused:?}");
     assert_eq!(read(&world, "db/schema.src"), "");
     let script = "echo x > Cargo.toml; $MALA lock list --json";
     let mut command = mala(&world, ["exec", "--agent", "me", "--", "sh", "-c", script]);

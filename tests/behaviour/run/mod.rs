@@ -23,6 +23,7 @@ mod scheduling;
 mod soak;
 mod stopping;
 mod telling;
+mod yielding;
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -63,7 +64,6 @@ impl Batch {
     pub(crate) fn with(script: &str, settings: &str) -> Self {
         let world = World::new();
         let agent = world.base().join("agent.sh");
-        fs::write(&agent, format!("MALA={MALA}\n{PRELUDE}\n{script}\n")).unwrap();
         let settings = format!(
             "[issues]\nsource = \"builtin\"\n[gate]\nissue_pattern = \"<id>\"\n\
              [validate]\ncommands = [\"sh check.sh\"]\n[test]\ncommands = [\"sh check.sh\"]\n\
@@ -78,7 +78,15 @@ impl Batch {
         }
         world.git(&["add", "."]);
         world.git(&["commit", "-q", "-m", "start"]);
-        Self { world }
+        let batch = Self { world };
+        batch.agent(script);
+        batch
+    }
+
+    /// What every agent does from now on.
+    pub(crate) fn agent(&self, script: &str) {
+        let script = format!("MALA={MALA}\n{PRELUDE}\n{script}\n");
+        fs::write(self.outside("agent.sh"), script).unwrap();
     }
 
     /// With an agent that speaks as claude does, and more settings of its profile.

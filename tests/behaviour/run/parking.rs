@@ -11,7 +11,7 @@ use super::{Batch, Run};
 use crate::cli::{done, held, pair};
 
 /// What a client does before it writes the file `$2`: it asks its hook.
-const HOOK: &str = r#"
+pub(super) const HOOK: &str = r#"
 hook() { "$MALA" hook "$1" <<END
 {"hook_event_name":"PreToolUse","session_id":"s","cwd":"$PWD","tool_name":"Write","tool_use_id":"t1","tool_input":{"file_path":"$PWD/$2","content":"x"}}
 END
@@ -23,7 +23,7 @@ goes_on() { printf '%s\n' "$prompt" | grep -q "$1"; }
 [ -n "$id" ] || id=$(printf '%s\n' "$prompt" | sed -n 's/^Your work on \([^ ]*\) was .*/\1/p')
 "#;
 
-fn batch(script: &str, settings: &str) -> (Batch, std::path::PathBuf) {
+pub(super) fn batch(script: &str, settings: &str) -> (Batch, std::path::PathBuf) {
     let batch = Batch::with(&format!("{HOOK}\n{script}"), settings);
     let out = batch.outside("signs");
     fs::create_dir(&out).unwrap();
@@ -83,32 +83,6 @@ fn other_clients_are_told_to_end_their_turn_and_are_taken_up_again() {
     assert_eq!(output["permissionDecision"], "deny", "{answer}");
     let reason = output["permissionDecisionReason"].as_str().unwrap();
     assert!(reason.contains("asked for in your name") && reason.contains("end your turn"), "{reason}");
-}
-
-#[test]
-fn nobody_is_parked_in_a_circle() {
-    let script = r#"
-case $id in
-one)
-    if goes_on 'is yours now'; then
-        echo one >> b.txt; tested && commit done
-    else
-        echo one > a.txt; until_there b; hook claude b.txt > "$OUT/one"
-    fi ;;
-two)
-    echo two > b.txt; touch "$OUT/b"; until_parked; hook claude a.txt > "$OUT/two"; tested && commit done ;;
-esac
-"#;
-    let (batch, out) = batch(script, "");
-    batch.issue("one", &[]);
-    batch.issue("two", &[]);
-    let run = run(&batch, &out);
-    assert_eq!(run.code, 0, "{run:?}");
-    let answer: Value = serde_json::from_str(&fs::read_to_string(out.join("two")).unwrap()).unwrap();
-    let reason = answer["hookSpecificOutput"]["permissionDecisionReason"].as_str().unwrap();
-    assert!(reason.contains("Waiting for it would never end") && reason.contains(" -> "), "{reason}");
-    assert_eq!(answer["hookSpecificOutput"]["permissionDecision"], "deny");
-    assert_eq!(run.issues("parked"), ["one"]);
 }
 
 #[test]

@@ -87,8 +87,11 @@ impl Live {
             }
             Event::Held { issue: Some(issue), why, .. } => self.say(issue, &format!("not landed yet: {why}")),
             Event::Rejected { issue, .. } => self.say(issue, "told what is missing"),
-            Event::Parked { issue, awaits, .. } => {
-                self.say(issue, &format!("waits for {}", words::files(awaits)));
+            Event::Parked { issue, awaits, issues, .. } => {
+                self.say(issue, &format!("waits for {}", words::awaited(awaits, issues)));
+            }
+            Event::Yielded { issue, .. } => {
+                self.say(issue, "its work is put aside, so that others can go on");
             }
             Event::Paused { issue, until, .. } => self.say(issue, &format!("pauses until {until}")),
             Event::NeedsInput { issue, question, .. } => self.say(issue, &format!("needs input: {question}")),

@@ -34,8 +34,14 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             let how = if session.is_some() { "goes on" } else { "started" };
             vec![line(issue, &format!("{DIM}`{agent}` {how}{DIM:#}"))]
         }
-        Event::Parked { issue, awaits, .. } => {
-            vec![line(issue, &format!("{YELLOW}waits{YELLOW:#} for {}", files(awaits)))]
+        Event::Parked { issue, awaits, issues, .. } => {
+            vec![line(issue, &format!("{YELLOW}waits{YELLOW:#} for {}", awaited(awaits, issues)))]
+        }
+        Event::Yielded { issue, to, saved_ref, .. } => {
+            let to = to.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let saved = saved_ref.as_ref().map(|saved| format!(", its work is in {saved} meanwhile"));
+            let saved = saved.unwrap_or_default();
+            vec![line(issue, &format!("{YELLOW}yields{YELLOW:#} to {to}: each waited for the other{saved}"))]
         }
         Event::Paused { issue, why, until, .. } => {
             vec![line(issue, &format!("{YELLOW}pauses until {until}{YELLOW:#}: {}", plain(why)))]
@@ -122,9 +128,16 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
 }
 
 /// "`a` (held by `ann`), `b` (held by `bob`)".
-pub(super) fn files(held: &[Held]) -> String {
+fn files(held: &[Held]) -> String {
     let files = held.iter().map(|held| format!("`{}` (held by `{}`)", plain(&held.file), held.by));
     files.collect::<Vec<_>>().join(", ")
+}
+
+/// The same, and the issues that have to land.
+pub(super) fn awaited(held: &[Held], issues: &[IssueId]) -> String {
+    let files = (!held.is_empty()).then(|| files(held));
+    let issues = issues.iter().map(|issue| format!("{issue} to land"));
+    files.into_iter().chain(issues).collect::<Vec<_>>().join(", ")
 }
 
 /// Which files were taken out of the checkout, and how they come back.

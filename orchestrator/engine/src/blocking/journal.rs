@@ -6,10 +6,11 @@ use mala_core::issue::BLOCKED;
 use mala_core::{
     AgentId, Attempt, AttemptState, Fence, Interruption, IssueId, Key, Mode, RunId, Target, Timestamp, Want,
 };
-use mala_session::{Handover, SessionError, acquire, claim};
+use mala_git::RepoPath;
+use mala_session::{SessionError, acquire};
 use mala_store::{
-    ClaimOutcome, End, Event, EventFilter, EventKind, Extent, Finish, IssueError, IssueFilter, JournalError,
-    NewAttempt, Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, TRIES, TargetKind,
+    End, Event, EventFilter, EventKind, Extent, Finish, IssueError, IssueFilter, JournalError, NewAttempt,
+    Outcome, Party, Progress, Request, SELF_TEST, Store, StoreError, TRIES, TargetKind,
 };
 use serde_json::{Value, json};
 
@@ -40,7 +41,6 @@ pub(super) enum StoreClaim {
     Granted(Box<Attempt>),
     /// Another agent works on the issue, or it is no longer open.
     Gone(String),
-    FilesHeld(Vec<Held>),
 }
 
 /// How the last run of this checkout was started, if it was killed or stopped before its end.
@@ -137,22 +137,35 @@ impl BlockingOps {
         Ok(())
     }
 
-    /// Takes the issue, its files and the agent's name together, or nothing.
+    /// Takes the issue, and writes down that an attempt at it has begun.
     pub(super) fn claim_in_store(&self, new: &NewAttempt) -> Result<StoreClaim> {
-        match claim(self.repo.scope(), &mut *self.store()?, new) {
-            Ok(ClaimOutcome::Claimed { attempt, .. }) => Ok(StoreClaim::Granted(attempt)),
-            Ok(ClaimOutcome::FilesHeld(conflicts)) => {
-                Ok(StoreClaim::FilesHeld(conflicts.iter().map(held).collect()))
-            }
-            Err(SessionError::StillOpen { key, side: Handover::Acquire { by: Some(by) }, .. }) => {
-                Ok(StoreClaim::FilesHeld(vec![Held { file: key.to_string(), by, issue: None }]))
-            }
-            Err(SessionError::Store(
+        match self.store()?.claim(new) {
+            Ok(attempt) => Ok(StoreClaim::Granted(Box::new(attempt))),
+            Err(
                 error @ (StoreError::Journal(JournalError::Attempted { .. } | JournalError::Queued { .. })
                 | StoreError::Issue(IssueError::NotOpen { .. } | IssueError::Blocked { .. })),
-            )) => Ok(StoreClaim::Gone(error.to_string())),
+            ) => Ok(StoreClaim::Gone(error.to_string())),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Takes these files for the attempt's agent, all or none, without waiting. False if others have one of them.
+    pub(super) fn take_files<'a>(
+        &self,
+        attempt: &Attempt,
+        files: impl IntoIterator<Item = &'a RepoPath>,
+    ) -> Result<bool> {
+        let request = self.request(attempt, self.wants(files), "uncommitted work");
+        match acquire(self.repo.scope(), &mut *self.store()?, &request) {
+            Ok(outcome) => Ok(matches!(outcome, Outcome::Granted(_))),
+            Err(SessionError::StillOpen { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(super) fn request(&self, attempt: &Attempt, wants: Vec<Want>, why: &str) -> Request {
+        let reason = Some(why.to_owned());
+        Request { party: self.party(attempt), wants, ttl: self.options.lock.ttl, reason }
     }
 
     /// Undoes a claim in the store as if it had not been: no attempt is counted.
@@ -195,12 +208,8 @@ impl BlockingOps {
         let mut secured = Vec::new();
         for (key, _) in keys.iter().zip(owned).filter(|(_, fence)| fence.is_some()) {
             let target = Target::File(key.clone());
-            let request = Request {
-                party: self.party(attempt),
-                wants: vec![Want { target, aliases: Vec::new(), mode: Mode::Exclusive }],
-                ttl: self.options.lock.ttl,
-                reason: Some("uncommitted work".to_owned()),
-            };
+            let want = Want { target, aliases: Vec::new(), mode: Mode::Exclusive };
+            let request = self.request(attempt, vec![want], "uncommitted work");
             if let Outcome::Granted(_) = acquire(self.repo.scope(), &mut store, &request)? {
                 secured.push(key.clone());
             }

@@ -139,7 +139,7 @@ impl BlockingOps {
 
     /// What the agent may have changed: its own files that differ from the last commit, or were a person's before. Git says
     /// nothing of a person's file that is gone or that the agent has made what the last commit holds.
-    fn own_files(&self, attempt: &Attempt, before: &Before) -> Result<BTreeSet<RepoPath>> {
+    pub(super) fn own_files(&self, attempt: &Attempt, before: &Before) -> Result<BTreeSet<RepoPath>> {
         let mut files = salvage::dirty(&self.repo)?;
         files.extend(before.files(&self.repo)?);
         self.own(attempt, files)
@@ -178,6 +178,8 @@ impl BlockingOps {
             let is_offered = salvage::held_like(&self.repo, &offer.commit, &offer.files(&self.repo)?)?;
             files.retain(|path| !is_offered.contains(path));
         }
+        let is_aside = self.put_aside_before(attempt, &files)?;
+        files.retain(|path| !is_aside.contains(path));
         for saved in earlier {
             let known = saved.files(&self.repo)?;
             let is_there = |path: &RepoPath| path.within(self.repo.root()).symlink_metadata().is_ok();

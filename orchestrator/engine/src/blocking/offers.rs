@@ -186,7 +186,9 @@ impl BlockingOps {
     pub(super) fn leftovers(&self, end: &AttemptEnd, reason: &str) -> Result<Leftovers> {
         let attempt = &end.attempt;
         if end.checkout == CheckoutState::Unrestored || !self.is_out(attempt)? {
-            return Ok(self.salvage(attempt, reason));
+            let mut left = self.salvage(attempt, reason);
+            self.add_aside(attempt, &mut left)?;
+            return Ok(left);
         }
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);
         let saved = salvage::saved_as(&self.repo, &name, attempt.started_at)?;
@@ -194,7 +196,19 @@ impl BlockingOps {
         for saved in &saved {
             files.extend(saved.files(&self.repo)?);
         }
-        Ok(Leftovers { saved, files: files.into_iter().collect(), ..Leftovers::default() })
+        let mut left = Leftovers { saved, files: files.into_iter().collect(), ..Leftovers::default() };
+        self.add_aside(attempt, &mut left)?;
+        Ok(left)
+    }
+
+    fn add_aside(&self, attempt: &Attempt, left: &mut Leftovers) -> Result<()> {
+        for aside in self.aside_of(attempt)? {
+            let files = aside.files(&self.repo)?;
+            left.files
+                .extend(files.into_iter().filter(|path| !left.files.contains(path)).collect::<Vec<_>>());
+            left.saved.push(aside);
+        }
+        Ok(())
     }
 
     fn is_out(&self, attempt: &Attempt) -> Result<bool> {

@@ -9,7 +9,7 @@ use super::{Dispatcher, WorkerEvent, causes};
 use crate::blocking::Claim;
 use crate::engine::{check_checkout, find_program};
 use crate::error::Result;
-use crate::event::{Event, Held};
+use crate::event::Event;
 use crate::ready::ReadyIssue;
 
 impl Dispatcher {
@@ -65,7 +65,6 @@ impl Dispatcher {
                 let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
                 self.leave(&id, &format!("it was tried {times} and the limit is {limit}; try it once more: mala run --issue {}", word(id.as_str())));
             }
-            Ok(Claim::FilesHeld(held)) => self.on_files_held(id, held),
             Err(error) => {
                 self.claiming.remove(&id);
                 let why = format!("it could not be claimed: {}", causes(&error));
@@ -76,23 +75,12 @@ impl Dispatcher {
         }
     }
 
-    fn on_files_held(&mut self, id: IssueId, held: Vec<Held>) {
-        self.claiming.remove(&id);
-        self.ready.put_back(&id);
-        let holders: Vec<String> =
-            held.iter().map(|held| format!("`{}` by `{}`", held.file, held.by)).collect();
-        let why = format!("its files are held: {}", holders.join(", "));
-        if self.left.insert(id.clone(), why.clone()).as_ref() != Some(&why) {
-            self.tell(&Event::PutBack { issue: id, why, held });
-        }
-    }
-
     /// The issue is not worked on in this run.
     pub(super) fn leave(&mut self, id: &IssueId, why: &str) {
         self.claiming.remove(id);
         self.ready.settle(id, false);
         self.left.insert(id.clone(), why.to_owned());
-        self.tell(&Event::PutBack { issue: id.clone(), why: why.to_owned(), held: Vec::new() });
+        self.tell(&Event::PutBack { issue: id.clone(), why: why.to_owned() });
     }
 
     pub(super) fn may_begin_more(&self) -> bool {

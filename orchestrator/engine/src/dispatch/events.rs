@@ -1,6 +1,7 @@
 //! What jobs are told, and which phase each of it means something in.
 
 use mala_core::IssueId;
+use mala_git::salvage::SavedRef;
 use mala_landing::queue::Round;
 
 use super::Dispatcher;
@@ -8,7 +9,6 @@ use super::feed::Found;
 use super::job::Phase;
 use crate::blocking::{Claim, EndResult, Fate, Fingerprint, PutBack, Queued, WaitOutcome};
 use crate::error::{Result, causes};
-use crate::event::Held;
 use crate::health::Contention;
 use crate::session::SessionEvent;
 use crate::validator::Judgement;
@@ -38,7 +38,13 @@ pub(super) enum JobEvent {
     Queued(Result<Queued>),
     WorkBack(Result<PutBack>),
     Fate(Result<Option<Fate>>),
-    WaitOver { awaited: Vec<Held>, result: Result<WaitOutcome> },
+    /// The wait of this number.
+    WaitOver(u32, Result<WaitOutcome>),
+    PutAside(Result<Option<SavedRef>>),
+    TakenBack {
+        outcome: WaitOutcome,
+        back: Result<PutBack>,
+    },
     Notes(Result<Vec<String>>),
     Ended(Result<EndResult>),
 }
@@ -81,8 +87,12 @@ impl Dispatcher {
             (Phase::Offering { .. }, JobEvent::Queued(entry)) => self.on_queued(id, entry),
             (Phase::Offered { .. }, JobEvent::Fate(fate)) => self.on_fate(id, fate),
             (Phase::PuttingBack, JobEvent::WorkBack(back)) => self.on_work_back(id, back),
-            (Phase::Waiting { .. }, JobEvent::WaitOver { awaited, result }) => {
-                self.on_wait_over(id, &awaited, result);
+            (Phase::Waiting(_), JobEvent::WaitOver(number, outcome)) if number == job.wait_number => {
+                self.on_wait_over(id, outcome);
+            }
+            (Phase::Yielding, JobEvent::PutAside(aside)) => self.on_put_aside(id, aside),
+            (Phase::TakingBack, JobEvent::TakenBack { outcome, back }) => {
+                self.on_taken_back(id, outcome, back);
             }
             (Phase::Asking(_), JobEvent::Notes(notes)) => self.on_notes(id, notes).await,
             (Phase::Ending { .. }, JobEvent::Ended(ended)) => self.on_attempt_end(id, ended),
@@ -95,7 +105,10 @@ impl Dispatcher {
                 | Phase::Offering { .. }
                 | Phase::Offered { .. }
                 | Phase::PuttingBack
-                | Phase::Waiting { .. }
+                | Phase::Waiting(_)
+                | Phase::Yielding
+                | Phase::Aside(_)
+                | Phase::TakingBack
                 | Phase::Due(_)
                 | Phase::Asking(_)
                 | Phase::Ending { .. },
@@ -120,7 +133,10 @@ impl Dispatcher {
                     | Phase::Offering { .. }
                     | Phase::Offered { .. }
                     | Phase::PuttingBack
-                    | Phase::Waiting { .. }
+                    | Phase::Waiting(_)
+                    | Phase::Yielding
+                    | Phase::Aside(_)
+                    | Phase::TakingBack
                     | Phase::Ending { .. },
                 )
                 | None => {}

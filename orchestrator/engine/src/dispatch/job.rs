@@ -7,11 +7,12 @@ use std::io::PipeWriter;
 use std::path::PathBuf;
 
 use mala_agents::start::Profile;
-use mala_core::{Attempt, EntryId, Issue, Timestamp};
+use mala_core::{Attempt, EntryId, Issue, IssueId, Timestamp};
+use mala_git::salvage::SavedRef;
 use tokio::time::Instant;
 
 use crate::State;
-use crate::blocking::{AttemptEnd, CheckoutState, Fingerprint, LaterChanges};
+use crate::blocking::{AttemptEnd, Awaited, CheckoutState, Fingerprint, LaterChanges};
 use crate::limits::{Limits, Meter};
 use crate::session::Session;
 use crate::validator::Judgement;
@@ -49,6 +50,17 @@ pub(super) struct Job {
     /// What becomes of files that it changes after its offer.
     pub(super) later_changes: LaterChanges,
     pub(super) waits: WaitHistory,
+    /// What it waits for, while it is parked.
+    pub(super) awaited: Awaited,
+    /// What became known while it waited, in words.
+    pub(super) news: Vec<String>,
+    pub(super) parked_since: Timestamp,
+    /// Waits so far; what an earlier one has come to means nothing any more.
+    pub(super) wait_number: u32,
+    /// Whom it yields to.
+    pub(super) yields_to: Vec<IssueId>,
+    /// Its work, while that is out of the checkout so that others can go on.
+    pub(super) aside: Option<SavedRef>,
     /// Whether all of it left the checkout when its work was queued.
     pub(super) checkout: CheckoutState,
 }
@@ -72,10 +84,14 @@ pub(super) enum Phase {
     },
     /// Its work was rejected and is on the way back into the checkout.
     PuttingBack,
-    /// The store stands in the queue for files it asked for. Dropping the writer ends the wait.
-    Waiting {
-        _hangup: PipeWriter,
-    },
+    /// It waits for files that it asked for, or for issues.
+    Waiting(Waiting),
+    /// Its work is on the way out of the checkout, because it waits in a circle and came last.
+    Yielding,
+    /// Its work is out of the checkout, and it holds nothing.
+    Aside(Aside),
+    /// Its work is on the way back into the checkout.
+    TakingBack,
     /// Its wait is over, and it goes on as soon as there is a seat.
     Due(Due),
     Asking(Question),
@@ -115,6 +131,20 @@ pub(super) struct Backoff {
     pub(super) until: Instant,
     pub(super) since: Timestamp,
     pub(super) why: String,
+}
+
+#[derive(Debug)]
+pub(super) enum Waiting {
+    /// The store stands in the queue for it. Dropping the writer ends the wait.
+    Queued { _hangup: PipeWriter },
+    /// A circle would have closed. It gets into the queue as soon as another one has yielded.
+    Circle,
+}
+
+#[derive(Debug)]
+pub(super) struct Aside {
+    /// It waits again when these are over.
+    pub(super) until_over: Vec<IssueId>,
 }
 
 #[derive(Debug, Default)]
@@ -205,6 +235,12 @@ impl Job {
             is_nudged: false,
             later_changes: LaterChanges::SendBack,
             waits: WaitHistory::Fine,
+            awaited: Awaited::default(),
+            news: Vec::new(),
+            parked_since: now,
+            wait_number: 0,
+            yields_to: Vec::new(),
+            aside: None,
             checkout: CheckoutState::default(),
         }
     }
@@ -229,7 +265,12 @@ impl Job {
     /// True if it waits for files of others, for the landing queue, or for a seat afterwards. Such a job counts for no agent
     /// at work.
     pub(super) fn is_parked(&self) -> bool {
-        self.is_offered() || matches!(self.phase, Phase::Waiting { .. } | Phase::Due(_))
+        self.is_offered() || self.is_waiting() || matches!(self.phase, Phase::Due(_))
+    }
+
+    /// True if it waits for files of others, or yields them.
+    fn is_waiting(&self) -> bool {
+        matches!(self.phase, Phase::Waiting(_) | Phase::Yielding | Phase::Aside(_) | Phase::TakingBack)
     }
 
     /// True if its work waits in the landing queue, or is on the way there or back.
@@ -239,7 +280,7 @@ impl Job {
 
     /// True if nothing of it is under way, so that it can end at any moment.
     pub(super) fn is_at_rest(&self) -> bool {
-        matches!(self.phase, Phase::Waiting { .. } | Phase::Due(_))
+        matches!(self.phase, Phase::Waiting(_) | Phase::Aside(_) | Phase::Due(_))
             || matches!(self.phase, Phase::Backoff(_) | Phase::Asking(_))
     }
 

@@ -1,21 +1,21 @@
-//! Agents that have ended their turn because others hold what they need.
+//! Agents that have ended their turn because others hold what they need, or have not landed it yet.
 //!
 //! A parked agent has no process, so it holds no test turn, no limit counts, and another agent may work in its place. The
 //! store stands in the queue for it, away from the loop. When everything it asked for is its own, it is due: its session
 //! goes on as soon as there is a seat, before anything new begins. It does not wait for a seat whose agent waits for it.
 //! An agent that waited in vain is judged like any other the next time it ends its turn.
 
-use std::io;
+use std::{io, mem};
 
-use mala_core::{IssueId, Timestamp};
-use mala_store::Progress;
+use mala_core::{Ask, IssueId, Timestamp};
+use mala_store::{IssueEnd, Progress, show_circle};
 
 use super::events::JobEvent;
-use super::job::{AfterWait, Due, Job, Phase, WaitHistory};
+use super::job::{AfterWait, Due, Job, Phase, WaitHistory, Waiting};
 use super::launch::Purpose;
 use super::stop::Stopping;
 use super::{Dispatcher, causes};
-use crate::blocking::WaitOutcome;
+use crate::blocking::{Cause, WaitOutcome};
 use crate::error::Result;
 use crate::event::{Event, Held};
 use crate::{State, Step};
@@ -46,39 +46,82 @@ impl Dispatcher {
         let asked = tokio::task::spawn_blocking(move || ops.awaited(&attempt)).await;
         // If that cannot be found out, it goes on as if it waited for nothing.
         let awaited = asked.ok().and_then(Result::ok).unwrap_or_default();
-        let Ok((hangup, writer)) = io::pipe() else { return false };
+        let now = self.ops.clock.now();
         let Some(job) = self.jobs.get_mut(id).filter(|_| !awaited.is_empty()) else { return false };
         job.waits = WaitHistory::Fine;
-        job.phase = Phase::Waiting { _hangup: writer };
-        let (ops, attempt) = (self.ops.clone(), job.attempt.clone());
-        let agent = attempt.agent.clone();
-        self.tell(&Event::Parked { issue: id.clone(), agent, awaits: awaited.clone() });
-        self.background_for(
-            id,
-            move || ops.wait_for_asked(&attempt, &hangup),
-            |result| JobEvent::WaitOver { awaited, result },
-        );
+        let held =
+            |ask: &Ask| Held { file: ask.want.target.to_string(), by: ask.holder.clone(), issue: None };
+        let awaits = awaited.asks.iter().map(held).collect();
+        let issues = awaited.issues.iter().map(|wait| wait.issue.clone()).collect();
+        (job.awaited, job.parked_since) = (awaited, now);
+        let agent = job.attempt.agent.clone();
+        self.tell(&Event::Parked { issue: id.clone(), agent, awaits, issues });
+        self.begin_wait(id);
         true
     }
 
-    /// The wait is over: the session goes on when there is a seat.
-    pub(super) fn on_wait_over(&mut self, id: &IssueId, awaited: &[Held], result: Result<WaitOutcome>) {
+    /// Has the attempt wait for what it lacks, away from the loop.
+    pub(super) fn begin_wait(&mut self, id: &IssueId) {
+        self.skip_those_that_wait_for(id);
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let files = awaited.iter().map(|held| format!("`{}`", held.file)).collect::<Vec<_>>().join(", ");
-        let (why, waits) = match result {
-            Ok(WaitOutcome::Granted) => (format!("you waited for {files}, which is yours now"), job.waits),
-            Ok(WaitOutcome::InVain(why)) => (
-                format!("you waited for {files} in vain: {why}; do without it, or say why that cannot be"),
-                WaitHistory::InVain,
-            ),
-            Err(error) => (format!("waiting for {files} failed: {}", causes(&error)), WaitHistory::InVain),
+        let (hangup, writer) = match io::pipe() {
+            Ok(pipe) => pipe,
+            Err(error) => return self.wait_ended(id, WaitOutcome::InVain(error.to_string()), None),
         };
-        job.waits = waits;
-        job.phase = due(self.ops.clock.now(), why);
+        job.phase = Phase::Waiting(Waiting::Queued { _hangup: writer });
+        job.wait_number += 1;
+        let (ops, attempt, number) = (self.ops.clone(), job.attempt.clone(), job.wait_number);
+        let (awaited, aside) = (job.awaited.clone(), job.aside.clone());
+        let work = move || ops.wait(&attempt, (&awaited, aside.as_ref()), &hangup);
+        self.background_for(id, work, move |outcome| JobEvent::WaitOver(number, outcome));
+    }
+
+    pub(super) fn on_wait_over(&mut self, id: &IssueId, outcome: Result<WaitOutcome>) {
+        let outcome = outcome.unwrap_or_else(|error| WaitOutcome::InVain(causes(&error)));
+        match outcome {
+            WaitOutcome::Circle(circle) => self.break_circle(id, &circle),
+            outcome => self.take_back(id, outcome),
+        }
+    }
+
+    /// The wait is over: the session goes on when there is a seat.
+    pub(super) fn wait_ended(&mut self, id: &IssueId, outcome: WaitOutcome, work: Option<&str>) {
+        let now = self.ops.clock.now();
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let awaited = mem::take(&mut job.awaited);
+        if work.is_some() || !awaited.issues.is_empty() || !job.news.is_empty() {
+            // The store knows how long it stood in the queue for files, but of nothing else.
+            job.meter.pause(now.since(job.parked_since), now);
+        }
+        let files: Vec<String> = awaited.asks.iter().map(|ask| format!("`{}`", ask.want.target)).collect();
+        let files = (!files.is_empty()).then(|| files.join(", "));
+        let mut said = mem::take(&mut job.news);
+        let in_vain = match outcome {
+            WaitOutcome::Granted(ends) => {
+                said.extend(ends.iter().map(|(issue, end)| ended(issue, end)));
+                said.extend(
+                    files.as_ref().map(|files| format!("you waited for {files}, which is yours now")),
+                );
+                None
+            }
+            WaitOutcome::InVain(why) => Some(why),
+            WaitOutcome::Circle(circle) => Some(format!("waiting would never end: {}", show_circle(&circle))),
+        };
+        if let Some(why) = in_vain {
+            job.waits = WaitHistory::InVain;
+            let issues = awaited.issues.iter().map(|wait| wait.issue.to_string());
+            let what = files.into_iter().chain(issues).collect::<Vec<_>>().join(", ");
+            said.push(format!(
+                "you waited for {what} in vain: {why}; do without it, or say why that cannot be"
+            ));
+        }
+        said.extend(work.map(str::to_owned));
+        job.phase = due(now, said.join(". "));
     }
 
     /// Lets those go on whose wait is over, first come first served.
     pub(super) async fn take_up(&mut self) {
+        self.queue_those_aside();
         while let Some((id, since, next)) = self.next_due() {
             self.go_on(&id, since, next).await;
         }
@@ -102,6 +145,11 @@ impl Dispatcher {
         // The store knows how long it stood in the queue, but not that it had to wait for a seat.
         job.meter.pause(now.since(since), now);
         let (agent, was_judged) = (job.attempt.agent.clone(), job.state == State::Gating);
+        if self.stopping != Stopping::No {
+            // Its work was on the way into the checkout when the run was stopped.
+            let reason = self.stopping.reason().to_owned();
+            return self.hand_over(id, reason, Cause::Stopped);
+        }
         self.tell(&Event::Resumed { issue: id.clone(), agent });
         if !was_judged || self.take_step(id, Step::Reject, Progress::default()).await {
             let purpose = match next {
@@ -123,6 +171,17 @@ impl Dispatcher {
         if let Some(Phase::Due(due)) = self.jobs.get_mut(id).map(|job| &mut job.phase) {
             due.is_awaited = is_awaited;
         }
+    }
+}
+
+/// How it has ended with an issue, as a sentence.
+fn ended(issue: &IssueId, end: &IssueEnd) -> String {
+    match end {
+        IssueEnd::Landed(Some(commit)) => {
+            format!("you waited for {issue}, which has landed as {}", commit.short())
+        }
+        IssueEnd::Landed(None) => format!("you waited for {issue}, which is closed"),
+        IssueEnd::NotLanded(why) => format!("you waited for {issue}, which has not landed: {why}"),
     }
 }
 

@@ -3,12 +3,12 @@
 //! The file is asked for in the agent's name. Where its client can put a call off, the agent is parked right away: the client
 //! exits, and the call is made again when it goes on. Elsewhere the agent is told to work on something else, or to end
 //! its turn. The ask itself is the mark: an agent that ends its turn while an ask of it is pending waits for it, and
-//! `mala run` goes on with its session when the file is its. Nobody is parked in a circle.
+//! `mala run` goes on with its session when the file is its. Of agents that wait for each other in a circle one yields there.
 
 use mala_agents::{Answer, Client, ToolCall};
 use mala_core::text::plain;
 use mala_core::{Urgency, Want};
-use mala_store::{AskFilter, AskRequest, show_circle};
+use mala_store::{AskFilter, AskRequest};
 
 use super::session::Session;
 use crate::{AskResult, SessionError, ask};
@@ -27,13 +27,6 @@ pub(super) fn instead_of_denying(
     let deny = |reason| Ok(Some(Answer::Deny { reason }));
     if session.party.run.is_none() || wants.is_empty() {
         return deny(reason);
-    }
-    if let Some(circle) = session.store.circle_if_waiting(&session.party.agent, wants)? {
-        let circle = show_circle(&circle);
-        return deny(format!(
-            "{reason}. Waiting for it would never end, each waits for the next: {circle}. Finish and commit, or release, what \
-             others wait for first"
-        ));
     }
     let mut is_held = false;
     for want in wants {
@@ -66,11 +59,11 @@ fn request(session: &mut Session<'_>, tool: &ToolCall, want: &Want) -> Result<As
     })
 }
 
-/// True if an agent of a run has asked for something that nobody has given up yet.
+/// True if an agent of a run has asked for something that nobody has given up yet, or has said that it waits for an issue.
 pub(super) fn is_waiting(session: &mut Session<'_>) -> Result<bool, SessionError> {
     if session.party.run.is_none() {
         return Ok(false);
     }
     let mine = AskFilter { asker: Some(session.party.agent.clone()), ..AskFilter::default() };
-    Ok(!session.store.asks(&mine)?.is_empty())
+    Ok(!session.store.asks(&mine)?.is_empty() || !session.store.issue_waits(&session.party.agent)?.is_empty())
 }

@@ -65,19 +65,6 @@ impl Store {
         })
     }
 
-    /// The circle that would close if the agent waited for these, if one would. Changes nothing.
-    pub fn circle_if_waiting(&mut self, agent: &AgentId, wants: &[Want]) -> Result<Option<Vec<AgentId>>> {
-        self.read(|view| {
-            let queue = view.waiters()?;
-            for conflict in view.conflicts(agent, wants)? {
-                if let Some(chain) = view.chain(&queue, &conflict.holder.agent, agent)? {
-                    return Ok(Some(std::iter::once(agent.clone()).chain(chain).collect()));
-                }
-            }
-            Ok(None)
-        })
-    }
-
     /// Asks of this scope, oldest first.
     pub fn asks(&mut self, filter: &AskFilter) -> Result<Vec<Ask>> {
         self.read(|view| {

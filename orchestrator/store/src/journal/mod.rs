@@ -17,9 +17,7 @@ use crate::change::Change;
 use crate::error::{Fault, Result};
 use crate::events::{EventKind, Work};
 use crate::ids::fresh_id;
-use crate::journal::types::{
-    ClaimOutcome, End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker,
-};
+use crate::journal::types::{End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker};
 use crate::view::View;
 
 impl Store {
@@ -63,9 +61,9 @@ impl Store {
         })
     }
 
-    /// Claims an issue and its files for an agent, all or nothing: of all who try, one gets it. One that has to wait for
-    /// files leaves no trace, however often it tries.
-    pub fn claim(&mut self, new: &NewAttempt) -> Result<ClaimOutcome> {
+    /// Claims an issue for an agent, and writes down that an attempt at it has begun: of all who try, one gets it. It takes no
+    /// files; the agent takes each at its first write.
+    pub fn claim(&mut self, new: &NewAttempt) -> Result<Attempt> {
         self.write(|change| change.claim(new))
     }
 
@@ -179,31 +177,10 @@ impl Change<'_> {
         Ok(Run { id, owner, started_at: self.now, ended_at: None, options })
     }
 
-    fn claim(&mut self, new: &NewAttempt) -> std::result::Result<ClaimOutcome, Fault> {
+    fn claim(&mut self, new: &NewAttempt) -> std::result::Result<Attempt, Fault> {
         if self.current_run()?.is_none_or(|run| run.id != new.run) {
             return Err(JournalError::UnknownRun { id: new.run.clone() }.into());
         }
-        let request = new.request();
-        // Looked at before anything is taken back from the dead, which would be written down.
-        let mut conflicts = self.conflicts(&new.agent, &request.wants)?;
-        if conflicts.is_empty() {
-            // A waiter may get what a dead holder had.
-            conflicts = self.clear_the_way(&request)?;
-        }
-        if !conflicts.is_empty() {
-            return Ok(ClaimOutcome::FilesHeld(conflicts));
-        }
-        let locks = if request.wants.is_empty() {
-            Vec::new()
-        } else {
-            self.enroll(&request.party)?;
-            self.take(&request)?
-        };
-        Ok(ClaimOutcome::Claimed { attempt: Box::new(self.open_attempt(new)?), locks })
-    }
-
-    /// Takes the issue, and writes down that an attempt at it has begun.
-    fn open_attempt(&mut self, new: &NewAttempt) -> std::result::Result<Attempt, Fault> {
         self.refuse_worked_on(&new.issue)?;
         if new.tracker == Tracker::BuiltIn {
             let issue = self.must_find_issue(&new.issue)?;

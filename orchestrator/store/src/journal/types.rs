@@ -1,15 +1,10 @@
 //! What callers tell the journal of runs, and why it may refuse.
 
-use std::time::Duration;
-
 use mala_core::{
-    AgentId, Attempt, AttemptId, AttemptState, Conflict, EntryId, Interruption, IssueId, Lock, Oid, Owner,
-    Run, RunId, Spend, Want,
+    AgentId, AttemptId, AttemptState, EntryId, Interruption, IssueId, Lock, Oid, Run, RunId, Spend,
 };
 use serde_json::Value;
 use thiserror::Error;
-
-use crate::request::{Party, Request};
 
 /// Where an issue lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +15,7 @@ pub enum Tracker {
     Other,
 }
 
-/// An agent's wish to work on an issue, with files that it needs from the start.
+/// An agent's wish to work on an issue.
 #[derive(Debug, Clone)]
 pub struct NewAttempt {
     pub run: RunId,
@@ -31,34 +26,6 @@ pub struct NewAttempt {
     pub profile: String,
     /// The commit that is checked out.
     pub head: Option<Oid>,
-    /// Taken together with the issue, all or none.
-    pub files: Vec<Want>,
-    /// The process that the locks live with: the run's, which supervises the agent.
-    pub owner: Owner,
-    pub ttl: Duration,
-}
-
-impl NewAttempt {
-    pub(crate) fn request(&self) -> Request {
-        let party = Party {
-            agent: self.agent.clone(),
-            owner: self.owner.clone(),
-            supervised: true,
-            issue: Some(self.issue.clone()),
-            run: Some(self.run.clone()),
-        };
-        let reason = Some(format!("named in {}", self.issue));
-        Request { party, wants: self.files.clone(), ttl: self.ttl, reason }
-    }
-}
-
-/// The answer to a [`NewAttempt`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ClaimOutcome {
-    /// The issue and all its files are the agent's.
-    Claimed { attempt: Box<Attempt>, locks: Vec<Lock> },
-    /// Nothing was taken: these are in the way.
-    FilesHeld(Vec<Conflict>),
 }
 
 /// What became known about an attempt. What is not given stays as it was.

@@ -32,7 +32,7 @@ impl View<'_> {
         Ok(statement.query_map(params, entry)?.collect::<Result<_, _>>()?)
     }
 
-    pub(super) fn entries(&self, filter: &EntryFilter) -> Result<Vec<Entry>, Fault> {
+    pub(crate) fn entries(&self, filter: &EntryFilter) -> Result<Vec<Entry>, Fault> {
         let open = if filter.open { format!("e.state IN {OPEN_STATES}") } else { "TRUE".to_owned() };
         let condition = format!(
             "{open} AND (?1 IS NULL OR e.branch = ?1) AND (?2 IS NULL OR e.attempt = ?2)

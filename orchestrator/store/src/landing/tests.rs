@@ -15,10 +15,7 @@ use mala_core::{AgentId, IssueId, Life, Owner, PersonId, Priority, Run, Who};
 
 use super::*;
 use crate::events::{Event, EventFilter};
-use crate::{
-    ClaimOutcome, Extent, IssueError, IssueName, JournalError, NewAttempt, NewIssue, Next, StoreError,
-    Tracker,
-};
+use crate::{Extent, IssueError, IssueName, JournalError, NewAttempt, NewIssue, Next, StoreError, Tracker};
 
 mod audits;
 
@@ -139,15 +136,7 @@ fn new_attempt(run: &Run, name: &str) -> NewAttempt {
         agent: AgentId::new(format!("agent-{name}")).unwrap(),
         profile: "claude".into(),
         head: Some(oid('0')),
-        files: Vec::new(),
-        owner: run.owner.clone(),
-        ttl: Duration::from_secs(3600),
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "no file is taken, so the row is all there is")]
-fn claim(store: &mut Store, new: &NewAttempt) -> Result<ClaimOutcome> {
-    store.claim(new)
 }
 
 const RUN_PID: u32 = 500;
@@ -159,9 +148,7 @@ fn gating(store: &mut Store, name: &str) -> (Run, Attempt) {
         Some(run) => run,
         None => store.begin_run(&owner(RUN_PID), &json!({})).unwrap(),
     };
-    let ClaimOutcome::Claimed { attempt, .. } = claim(store, &new_attempt(&run, name)).unwrap() else {
-        panic!("held")
-    };
+    let attempt = store.claim(&new_attempt(&run, name)).unwrap();
     let attempt = walk(store, &attempt, &[AttemptState::Running, AttemptState::Gating]);
     (run, attempt)
 }
@@ -583,14 +570,14 @@ fn an_offered_issue_is_nobody_elses_although_its_run_is_dead() {
     let run = table.store.begin_run(&owner(501), &json!({})).unwrap();
     let next = NewAttempt { agent: AgentId::new("bob").unwrap(), ..new_attempt(&run, "i") };
     for tracker in [Tracker::BuiltIn, Tracker::Other] {
-        let refused = claim(&mut table.store, &NewAttempt { tracker, ..next.clone() });
+        let refused = table.store.claim(&NewAttempt { tracker, ..next.clone() });
         assert!(matches!(refused, Err(StoreError::Journal(JournalError::Attempted { .. }))), "{refused:?}");
     }
     let refused = table.store.claim_issue(&eve(), &issue("i"));
     assert!(matches!(refused, Err(StoreError::Issue(IssueError::NotOpen { .. }))), "{refused:?}");
     assert!(table.store.reopen_issue(&eve(), &issue("i")).is_err());
     table.store.finish(attempt.id, &handed_over("its run was killed")).unwrap();
-    assert!(matches!(claim(&mut table.store, &next), Ok(ClaimOutcome::Claimed { .. })));
+    assert!(table.store.claim(&next).is_ok());
 }
 
 #[test]
@@ -603,7 +590,7 @@ fn an_issue_in_the_queue_without_an_attempt_is_not_ready() {
     assert_eq!(ready(&mut table.store), 0);
     let run = table.store.begin_run(&owner(RUN_PID), &json!({})).unwrap();
     for refused in [
-        claim(&mut table.store, &new_attempt(&run, "i")).map(drop),
+        table.store.claim(&new_attempt(&run, "i")).map(drop),
         table.store.claim_issue(&eve(), &issue("i")).map(drop),
     ] {
         let error = refused.unwrap_err().to_string();
@@ -612,7 +599,7 @@ fn an_issue_in_the_queue_without_an_attempt_is_not_ready() {
     assert_eq!(table.store.issue(&issue("i")).unwrap().unwrap().status, OPEN);
     table.store.drop_entry(entry.id, "no").unwrap();
     assert_eq!(ready(&mut table.store), 1);
-    assert!(claim(&mut table.store, &new_attempt(&run, "i")).is_ok());
+    assert!(table.store.claim(&new_attempt(&run, "i")).is_ok());
     assert_eq!(table.store.issue(&issue("i")).unwrap().unwrap().status, IN_PROGRESS);
 }
 

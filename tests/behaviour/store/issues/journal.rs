@@ -5,8 +5,8 @@ use std::time::Duration;
 use mala_core::{Attempt, AttemptState, Run, Spend};
 use mala_core::{Interruption, Life, Oid, RunId};
 use mala_store::{
-    ClaimOutcome, End, Finish, Finished, IssueError, JournalError, NewAttempt, Next, Party, Progress,
-    Request, Store, StoreError, Tracker,
+    End, Finish, Finished, IssueError, JournalError, NewAttempt, Next, Party, Progress, Request, Store,
+    StoreError, Tracker,
 };
 use mala_tests::fakes::TestLiveness;
 use mala_tests::table::request;
@@ -30,18 +30,12 @@ pub(super) fn new(run: &RunId, issue: &str, name: &str) -> NewAttempt {
         agent: agent(name),
         profile: "claude".into(),
         head: Oid::parse(HEAD),
-        files: Vec::new(),
-        owner: TestLiveness::owner(ENGINE),
-        ttl: Duration::from_secs(3600),
     }
 }
 
 /// Claims what nothing stands in the way of.
 pub(super) fn claim(store: &mut Store, new: &NewAttempt) -> Attempt {
-    match store.claim(new).unwrap() {
-        ClaimOutcome::Claimed { attempt, .. } => *attempt,
-        held @ ClaimOutcome::FilesHeld(_) => panic!("{held:?}"),
-    }
+    store.claim(new).unwrap()
 }
 
 /// An agent of the run that holds a file.

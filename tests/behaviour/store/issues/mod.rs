@@ -3,6 +3,7 @@
 mod claims;
 mod importing;
 mod journal;
+mod waits;
 
 use std::sync::Barrier;
 use std::thread;

@@ -4,3 +4,4 @@ mod phases;
 mod stopping;
 mod waiting;
 mod world;
+mod yielding;

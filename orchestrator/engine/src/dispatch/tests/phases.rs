@@ -13,12 +13,11 @@ use crate::blocking::{
 };
 use crate::dispatch::Dispatcher;
 use crate::dispatch::events::JobEvent;
-use crate::dispatch::job::{AfterWait, Backoff, Due, Job, Judging, Phase, Question, Running};
+use crate::dispatch::job::{AfterWait, Aside, Backoff, Due, Job, Judging, Phase, Question, Running, Waiting};
 use crate::error::EngineError;
-use crate::event::Held;
 use crate::session::{Session, SessionEvent, Stop};
 
-const PHASES: [&str; 11] = [
+const PHASES: [&str; 14] = [
     "starting",
     "running",
     "backoff",
@@ -27,11 +26,14 @@ const PHASES: [&str; 11] = [
     "offered",
     "putting back",
     "waiting",
+    "yielding",
+    "aside",
+    "taking back",
     "due",
     "asking",
     "ending",
 ];
-const EVENTS: [&str; 16] = [
+const EVENTS: [&str; 21] = [
     "progress",
     "ended",
     "accepted",
@@ -44,6 +46,11 @@ const EVENTS: [&str; 16] = [
     "granted",
     "in vain",
     "wait failed",
+    "circle",
+    "put aside",
+    "not put aside",
+    "taken back",
+    "not taken back",
     "notes",
     "no notes",
     "concluded",
@@ -62,7 +69,7 @@ impl Session for Deaf {
 }
 
 /// The phase after an event, for those that mean something. Whatever is not here changes nothing.
-const OUTCOMES: [(&str, &str, &str); 16] = [
+const OUTCOMES: [(&str, &str, &str); 21] = [
     ("running", "progress", "running"),
     ("running", "ended", "judging"),
     ("judging", "accepted", "ending"),
@@ -75,6 +82,11 @@ const OUTCOMES: [(&str, &str, &str); 16] = [
     ("waiting", "granted", "due"),
     ("waiting", "in vain", "due"),
     ("waiting", "wait failed", "due"),
+    ("waiting", "circle", "yielding"),
+    ("yielding", "put aside", "aside"),
+    ("yielding", "not put aside", "due"),
+    ("taking back", "taken back", "due"),
+    ("taking back", "not taken back", "due"),
     ("asking", "notes", "running"),
     ("asking", "no notes", "asking"),
     ("ending", "concluded", "gone"),
@@ -90,7 +102,10 @@ fn name(phase: &Phase) -> &'static str {
         Phase::Offering { .. } => "offering",
         Phase::Offered { .. } => "offered",
         Phase::PuttingBack => "putting back",
-        Phase::Waiting { .. } => "waiting",
+        Phase::Waiting(_) => "waiting",
+        Phase::Yielding => "yielding",
+        Phase::Aside(_) => "aside",
+        Phase::TakingBack => "taking back",
         Phase::Due(_) => "due",
         Phase::Asking(_) => "asking",
         Phase::Ending { .. } => "ending",
@@ -108,7 +123,10 @@ fn phase(name: &str, attempt: &Attempt, world: &World) -> Phase {
         "offering" => Phase::Offering { tries: 1 },
         "offered" => Phase::Offered { entry: EntryId(1) },
         "putting back" => Phase::PuttingBack,
-        "waiting" => Phase::Waiting { _hangup: io::pipe().unwrap().1 },
+        "waiting" => Phase::Waiting(Waiting::Queued { _hangup: io::pipe().unwrap().1 }),
+        "yielding" => Phase::Yielding,
+        "aside" => Phase::Aside(Aside { until_over: Vec::new() }),
+        "taking back" => Phase::TakingBack,
         "due" => Phase::Due(Due { since: now, next: AfterWait::GoOn(why), is_awaited: false }),
         "asking" => Phase::Asking(Question {
             text: why,
@@ -132,7 +150,7 @@ fn event(name: &str) -> JobEvent {
         let fingerprint = Fingerprint::of(&judgement, Default::default());
         JobEvent::Judged(Ok(Box::new((judgement, fingerprint))))
     };
-    let wait_over = |result| JobEvent::WaitOver { awaited: Vec::<Held>::new(), result };
+    let taken_back = |back| JobEvent::TakenBack { outcome: WaitOutcome::Granted(Vec::new()), back };
     match name {
         "progress" => JobEvent::Session(SessionEvent::Progress { progress: vec![], usage: Usage::default() }),
         "ended" => JobEvent::Session(SessionEvent::Ended(Box::new(said("done")))),
@@ -143,9 +161,14 @@ fn event(name: &str) -> JobEvent {
         "not queued" => JobEvent::Queued(Err(error())),
         "back" => JobEvent::WorkBack(Ok(PutBack::InPlace)),
         "not back" => JobEvent::WorkBack(Err(error())),
-        "granted" => wait_over(Ok(WaitOutcome::Granted)),
-        "in vain" => wait_over(Ok(WaitOutcome::InVain("why".to_owned()))),
-        "wait failed" => wait_over(Err(error())),
+        "granted" => JobEvent::WaitOver(0, Ok(WaitOutcome::Granted(Vec::new()))),
+        "in vain" => JobEvent::WaitOver(0, Ok(WaitOutcome::InVain("why".to_owned()))),
+        "wait failed" => JobEvent::WaitOver(0, Err(error())),
+        "circle" => JobEvent::WaitOver(0, Ok(WaitOutcome::Circle(Vec::new()))),
+        "put aside" => JobEvent::PutAside(Ok(None)),
+        "not put aside" => JobEvent::PutAside(Err(error())),
+        "taken back" => taken_back(Ok(PutBack::InPlace)),
+        "not taken back" => taken_back(Err(error())),
         "notes" => JobEvent::Notes(Ok(vec!["blue".to_owned()])),
         "no notes" => JobEvent::Notes(Err(error())),
         "concluded" => JobEvent::Ended(Ok(EndResult {
