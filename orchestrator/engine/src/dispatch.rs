@@ -24,7 +24,7 @@ mod yielding;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use mala_core::{Attempt, Interruption, IssueId, RunId, Timestamp};
+use mala_core::{AgentId, Attempt, Interruption, IssueId, RunId, Timestamp};
 use mala_store::Progress;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -74,6 +74,9 @@ pub(crate) struct Dispatcher {
     /// Issues that are not begun before this.
     rests: HashMap<IssueId, Instant>,
     max_agents: usize,
+    /// Agents whose places are free because they wait in the middle of a call.
+    waiting_in_call: HashSet<AgentId>,
+    looked_at_waits: Option<Instant>,
     /// Agents are told to test in snapshots.
     isolates_tests: bool,
     begun: HashSet<IssueId>,
@@ -105,6 +108,8 @@ impl Dispatcher {
             limited: HashMap::new(),
             rests: HashMap::new(),
             max_agents,
+            waiting_in_call: HashSet::new(),
+            looked_at_waits: None,
             isolates_tests: false,
             begun: HashSet::new(),
             attempts: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mala_core::{AgentId, Conflict, Lock, Target};
+use mala_core::{AgentId, Conflict, Lock, Target, Timestamp};
 use rusqlite::params;
 use serde_json::json;
 
@@ -61,6 +61,15 @@ impl Store {
             }
             Err(fault) => self.refuse_circles(request, Err(fault)),
         }
+    }
+
+    /// Agents that wait in the queue, for files or for a turn, and have waited since that moment or longer.
+    pub fn waiting_since(&mut self, then: Timestamp) -> Result<Vec<AgentId>> {
+        self.read(|view| {
+            let mut waiters = view.waiters()?;
+            waiters.retain(|waiter| waiter.since <= then && view.is_waiting(waiter));
+            Ok(waiters.into_iter().map(|waiter| waiter.agent().clone()).collect())
+        })
     }
 
     /// Everybody who waits, directly or behind others, for something that `agent` holds.

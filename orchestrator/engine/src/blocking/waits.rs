@@ -26,6 +26,13 @@ impl BlockingOps {
         Ok(waited(&events, since, store.now()))
     }
 
+    /// Agents that have waited for files or for a turn for at least so long, and still do.
+    pub(crate) fn waiting_for(&self, span: Duration) -> Result<Vec<AgentId>> {
+        let mut store = self.store()?;
+        let then = store.now().minus(span);
+        Ok(store.waiting_since(then)?)
+    }
+
     /// When since `since` the agent last had a turn to test: now, while it has one. Such a command may be silent for long.
     pub(crate) fn last_tested(&self, agent: &AgentId, since: Timestamp) -> Result<Option<Timestamp>> {
         let mut store = self.store()?;

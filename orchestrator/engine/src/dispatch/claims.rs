@@ -1,9 +1,12 @@
 //! Giving issues out: which, how many at a time, and what becomes of a claim.
 
+use std::time::Duration;
+
 use mala_core::IssueId;
 use mala_core::shell::word;
 use tokio::time::Instant;
 
+use super::job::Job;
 use super::stop::Stopping;
 use super::{Dispatcher, WorkerEvent, causes};
 use crate::blocking::Claim;
@@ -11,6 +14,11 @@ use crate::engine::{check_checkout, find_program};
 use crate::error::Result;
 use crate::event::Event;
 use crate::ready::ReadyIssue;
+
+/// A wait in the middle of a call that is over so soon keeps the place.
+const SHORT_WAIT: Duration = Duration::from_secs(5);
+/// How often is looked who waits, while an issue could be begun.
+const WAITS_POLL: Duration = Duration::from_secs(1);
 
 impl Dispatcher {
     /// Gives out as many issues as there are agents for.
@@ -103,10 +111,26 @@ impl Dispatcher {
         self.jobs.values().filter(|job| !job.is_offered()).count()
     }
 
-    /// True if one more agent may work. Those that are parked do not.
+    /// True if one more agent may work. Those that are parked do not, and neither do those that wait in the middle of a call.
     pub(super) fn has_seat(&self) -> bool {
-        let working = self.jobs.values().filter(|job| !job.is_parked()).count();
+        let is_working = |job: &&Job| !job.is_parked() && !self.waiting_in_call.contains(&job.attempt.agent);
+        let working = self.jobs.values().filter(is_working).count();
         working + self.claiming.len() < self.max_agents
+    }
+
+    /// An agent that waits for long in the middle of a call, for a turn to test for example, leaves its place to another one.
+    pub(super) async fn look_who_waits_in_call(&mut self) {
+        if !self.may_begin_more() || self.ready.peek().is_none() {
+            return self.waiting_in_call.clear();
+        }
+        if self.looked_at_waits.is_some_and(|looked| looked.elapsed() < WAITS_POLL) {
+            return;
+        }
+        self.looked_at_waits = Some(Instant::now());
+        let ops = self.ops.clone();
+        let asked = tokio::task::spawn_blocking(move || ops.waiting_for(SHORT_WAIT)).await;
+        // Who cannot be seen to wait counts as working.
+        self.waiting_in_call = asked.ok().and_then(Result::ok).unwrap_or_default().into_iter().collect();
     }
 
     pub(super) fn is_waiting_to_start(&self) -> bool {

@@ -143,6 +143,7 @@ impl Dispatcher {
             }
         }
         self.look_at_queue();
+        self.look_who_waits_in_call().await;
         self.wake_rested();
         self.poll_if_due();
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mala_agents::stream::{Progress, Usage};
 use mala_core::{AgentId, AttemptState, Mode, Target, Urgency, Want};
-use mala_session::acquire;
+use mala_session::{acquire, acquire_or_wait};
 use mala_store::{AskRequest, Party, Request, process};
 use tokio::time::Instant;
 
@@ -227,6 +227,35 @@ async fn an_issue_that_names_a_held_file_is_begun_and_takes_no_file() {
         let (first, second) = (stage.session().await, stage.session().await);
         let holders: Vec<_> = store.locks().unwrap().into_iter().map(|lock| lock.agent).collect();
         assert_eq!(holders, [holder().agent]);
+        first.says("done").await;
+        second.says("done").await;
+    });
+    assert!(run.await.unwrap().is_all_done());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_waits_in_the_middle_of_a_call_leaves_its_place_to_another() {
+    let mut world = World::new();
+    world.options.max_agents = 1;
+    world.issue("a", &[]);
+    world.issue("b", &[]);
+    world.judge([Ok(accepted()), Ok(accepted())]);
+    let mut store = world.other_store();
+    let held = Request { party: holder(), wants: vec![want(&world)], ttl: MINUTE, reason: None };
+    acquire(&world.scope, &mut store, &held).unwrap();
+    let (mut waiting, scope, wants) = (world.other_store(), world.scope.clone(), vec![want(&world)]);
+    let run = world.run(async |mut stage| {
+        let first = stage.session().await;
+        let agent = first.attempt.agent.clone();
+        let party = Party { agent, owner: process::current(), supervised: true, issue: None, run: None };
+        let wish = Request { party, wants, ttl: MINUTE, reason: None };
+        // In a thread of its own, so that the time of the test goes on.
+        let call =
+            std::thread::spawn(move || acquire_or_wait(&scope, &mut waiting, &wish, MINUTE.into(), |_| ()));
+        let second = stage.session().await;
+        assert_eq!(second.attempt.issue.as_str(), "b", "the first one is in the middle of its call");
+        store.leave(&holder().agent).unwrap();
+        call.join().unwrap().unwrap();
         first.says("done").await;
         second.says("done").await;
     });
