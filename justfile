@@ -56,6 +56,10 @@ bench-queue *what:
 soak:
     MALA_SOAK=200 cargo test -p mala-tests --test behaviour run::soak -- --nocapture
 
+# Shell commands made up from the manuals, run for real in a scratch repository; the seed is printed and may be given.
+fuzz-hooks count="20000" seed=`date +%s`:
+    MALA_FUZZ_HOOKS={{count}} MALA_FUZZ_SEED={{seed}} cargo test -p mala-agents --test agents generated -- --nocapture
+
 # How fast the MCP server answers.
 bench-mcp:
     cargo bench -p mala-tests --bench mcp

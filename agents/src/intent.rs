@@ -19,6 +19,15 @@ use self::names::{FILE_KEYS, FOLDER_KEYS, OWN, OWN_SHELL, READERS, SHELLS, WRITE
 use crate::hook::ToolCall;
 use crate::patch::{self, PatchError};
 
+/// The longest path that the kernel opens (`PATH_MAX`).
+pub const MAX_PATH_BYTES: usize = 4096;
+/// Files that one call may name.
+pub const MAX_PATHS: usize = 1_000;
+/// Texts of an unknown tool's call that are looked at.
+const MAX_MENTIONS: usize = 10_000;
+/// The longest command. Linux starts none with an argument of more than 128 KiB; a terminal may be typed more.
+const MAX_COMMAND_BYTES: usize = 1 << 20;
+
 /// What a tool call intends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Intent {
@@ -41,11 +50,45 @@ pub enum IntentError {
     Patch(#[source] PatchError),
     #[error("the tool `{0}` names a path with a NUL byte")]
     Nul(String),
+    #[error("the tool `{tool}` names a path of {bytes} bytes; the longest has {MAX_PATH_BYTES}")]
+    PathTooLong { tool: String, bytes: usize },
+    #[error("the tool `{tool}` names more than {most} files: do it in several calls")]
+    TooManyPaths { tool: String, most: usize },
+    #[error("the tool `{tool}` runs a command of {bytes} bytes, more than mala reads: put it in a file")]
+    CommandTooLong { tool: String, bytes: usize },
 }
 
 impl ToolCall {
-    /// What this call would do.
+    /// What this call would do. Nothing is longer, or more, than can be judged in a moment.
     pub fn intent(&self) -> Result<Intent, IntentError> {
+        let intent = self.of_any_length()?;
+        let (paths, commands, cwd): (&[PathBuf], &[String], _) = match &intent {
+            Intent::Reads => return Ok(intent),
+            Intent::Writes { paths } => (paths, &[], &None),
+            Intent::Shell { command, cwd } => (&[], std::slice::from_ref(command), cwd),
+            Intent::Unknown(guess) => {
+                let most = MAX_MENTIONS;
+                if guess.mentions.len() > most {
+                    return Err(IntentError::TooManyPaths { tool: self.name.clone(), most });
+                }
+                (&guess.writes, &guess.commands, &guess.cwd)
+            }
+        };
+        if paths.len() > MAX_PATHS {
+            return Err(IntentError::TooManyPaths { tool: self.name.clone(), most: MAX_PATHS });
+        }
+        let lengths = paths.iter().chain(cwd).map(|path| path.as_os_str().len());
+        if let Some(bytes) = lengths.max().filter(|bytes| *bytes > MAX_PATH_BYTES) {
+            return Err(IntentError::PathTooLong { tool: self.name.clone(), bytes });
+        }
+        let bytes = commands.iter().map(String::len).sum();
+        if bytes > MAX_COMMAND_BYTES {
+            return Err(IntentError::CommandTooLong { tool: self.name.clone(), bytes });
+        }
+        Ok(intent)
+    }
+
+    fn of_any_length(&self) -> Result<Intent, IntentError> {
         if OWN_SHELL.contains(&self.name.as_str()) {
             return self.own_shell();
         }

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use crate::intent::MAX_PATHS;
+
 /// Why the files of a patch are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum PatchError {
@@ -9,6 +11,8 @@ pub enum PatchError {
     NoFile,
     #[error("it names a file that is empty")]
     EmptyName,
+    #[error("it names more than {MAX_PATHS} files: make several of it")]
+    TooManyFiles,
 }
 
 /// How a patch names what it does to files.
@@ -22,6 +26,9 @@ pub fn paths(text: &str) -> Result<Vec<String>, PatchError> {
     let paths = named(text, CHANGING);
     if paths.iter().any(String::is_empty) {
         return Err(PatchError::EmptyName);
+    }
+    if paths.len() > MAX_PATHS {
+        return Err(PatchError::TooManyFiles);
     }
     if paths.is_empty() { Err(PatchError::NoFile) } else { Ok(paths) }
 }
@@ -39,7 +46,8 @@ fn named(text: &str, headers: &[&str]) -> Vec<String> {
         let line = line.trim_start();
         let Some(path) = headers.iter().find_map(|header| line.strip_prefix(header)) else { continue };
         let path = path.trim();
-        if !paths.iter().any(|known| known == path) {
+        // A patch that names more than that is refused.
+        if paths.len() <= MAX_PATHS && !paths.iter().any(|known| known == path) {
             paths.push(path.to_owned());
         }
     }
@@ -59,7 +67,8 @@ pub(crate) fn unified_paths(text: &str, strip: usize) -> Vec<String> {
         }
         let strip = if header.contains("name") || header.contains("copy") { 0 } else { strip };
         let path = name.splitn(strip + 1, '/').last().unwrap_or(name);
-        if !paths.iter().any(|known| known == path) {
+        // A command that writes more than that is refused.
+        if paths.len() <= MAX_PATHS && !paths.iter().any(|known| known == path) {
             paths.push(path.to_owned());
         }
     }

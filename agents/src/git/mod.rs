@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use call::Call;
 pub use commit::{Commit, committed};
 pub use landing::RunAgent;
+pub(crate) use rules::is_harmless_setting;
 
 use self::alias::{Expanded, expand};
 use crate::objection::Objection;

@@ -185,9 +185,13 @@ fn config(call: &Call<'_>) -> Option<Objection> {
         _ if operands.len() < 2 && !call.has(&["--unset", "--unset-all"]) => return None,
         _ => &operands,
     };
-    words
-        .first()
-        .and_then(|key| setting_objection(key, &[Part::Branch, Part::Config]))
+    let (key, value) = (words.first()?, words.get(1).copied().unwrap_or_default());
+    let is_switch = matches!(value, "" | "true" | "false" | "cat");
+    if runs_a_program(&key.to_ascii_lowercase()) && !is_switch {
+        let why = "git would run it for everybody";
+        return Some(Objection::new(call.typed(), why, "set it for one command: git -c KEY=VALUE"));
+    }
+    setting_objection(key, &[Part::Branch, Part::Config])
         .map(|found| Objection { what: call.typed(), ..found })
 }
 
@@ -210,6 +214,48 @@ fn setting_objection(setting: &str, parts: &[Part]) -> Option<Objection> {
     };
     let instead = if parts.contains(&Part::Branch) { COMMIT } else { "run the plain git command" };
     Some(Objection::new(format!("git -c {setting}"), why, instead))
+}
+
+/// True if git does what it always does with `setting` (`key=value`) for one command.
+pub(crate) fn is_harmless_setting(setting: &str) -> bool {
+    const PREFIXES: &[&str] =
+        &["color.", "advice.", "column.", "log.", "status.", "user.", "blame.", "grep."];
+    const KEYS: &[&str] = &[
+        "core.quotepath",
+        "core.abbrev",
+        "core.pager",
+        "diff.noprefix",
+        "diff.mnemonicprefix",
+        "diff.renames",
+        "diff.algorithm",
+        "diff.context",
+        "init.defaultbranch",
+        "safe.directory",
+        "commit.gpgsign",
+        "tag.gpgsign",
+        "protocol.version",
+        "pull.rebase",
+        "merge.conflictstyle",
+    ];
+    let (key, value) = setting.split_once('=').unwrap_or((setting, "true"));
+    let key = key.to_ascii_lowercase();
+    let starts_nothing = matches!(value, "" | "false" | "cat");
+    let is_pager = key == "core.pager" || key.starts_with("pager.");
+    let is_known = PREFIXES.iter().any(|prefix| key.starts_with(prefix)) || KEYS.contains(&key.as_str());
+    if is_pager { starts_nothing } else { is_known || (key == "core.fsmonitor" && starts_nothing) }
+}
+
+/// True if git runs what this setting says when it only looks at something.
+fn runs_a_program(key: &str) -> bool {
+    let is_part = |prefix: &str, suffix: &str| key.starts_with(prefix) && key.ends_with(suffix);
+    matches!(
+        key,
+        "core.fsmonitor" | "core.pager" | "core.sshcommand" | "diff.external" | "interactive.difffilter"
+    ) || key.starts_with("pager.")
+        || is_part("diff.", ".command")
+        || is_part("diff.", ".textconv")
+        || is_part("merge.", ".driver")
+        || is_part("remote.", ".uploadpack")
 }
 
 /// True if the arguments name files: behind `--`, or nothing but paths that exist.

@@ -16,6 +16,7 @@ use thiserror::Error;
 pub use event::Event;
 
 use crate::Client;
+use crate::intent::MAX_PATH_BYTES;
 use json::Unambiguous;
 
 /// The longest call that is read.
@@ -73,6 +74,8 @@ pub enum PayloadError {
     Json(#[source] serde_json::Error),
     #[error("the hook call does not say `{field}`, which a decision needs")]
     Missing { field: &'static str },
+    #[error("`{field}` in the hook call has {bytes} bytes, more than mala reads")]
+    FieldTooLong { field: &'static str, bytes: usize },
     #[error("`cwd` in the hook call is `{0}`, which is not an absolute path")]
     RelativeFolder(String),
 }
@@ -98,6 +101,32 @@ struct Payload {
     error: Option<Unambiguous>,
 }
 
+impl Payload {
+    /// Names and paths are short; only what a tool is given, and what somebody has said, may be long.
+    fn check_lengths(&self) -> Result<(), PayloadError> {
+        let transcript = self.transcript_path.as_ref().map(|path| path.as_os_str().len());
+        let length = |text: &Option<String>| text.as_ref().map(String::len);
+        let fields = [
+            ("hook_event_name", length(&self.hook_event_name)),
+            ("session_id", length(&self.session_id)),
+            ("cwd", length(&self.cwd)),
+            ("transcript_path", transcript),
+            ("agent_id", length(&self.agent_id)),
+            ("permission_mode", length(&self.permission_mode)),
+            ("source", length(&self.source)),
+            ("tool_name", length(&self.tool_name)),
+            ("tool_use_id", length(&self.tool_use_id)),
+        ];
+        let too_long = fields
+            .into_iter()
+            .find_map(|(field, bytes)| Some((field, bytes.filter(|bytes| *bytes > MAX_PATH_BYTES)?)));
+        match too_long {
+            Some((field, bytes)) => Err(PayloadError::FieldTooLong { field, bytes }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Reads what `client` wrote to its hook's standard input.
 pub fn parse(client: Client, stdin: &[u8]) -> Result<HookCall, PayloadError> {
     let stdin = stdin.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stdin);
@@ -111,6 +140,7 @@ pub fn parse(client: Client, stdin: &[u8]) -> Result<HookCall, PayloadError> {
     let need = |field: &'static str, value: Option<String>| {
         value.filter(|value| !value.is_empty()).ok_or(PayloadError::Missing { field })
     };
+    payload.check_lengths()?;
     let event = Event::from_name(client, &need("hook_event_name", payload.hook_event_name)?);
     let cwd = need("cwd", payload.cwd)?;
     if !cwd.starts_with('/') {

@@ -129,3 +129,13 @@ fn nesting_is_bounded_and_a_megabyte_is_read() {
     let text = before_tool().to_string().replace(r#"{"file_path":"/w/a"}"#, &deep);
     assert!(parse(Client::Claude, text.as_bytes()).is_err());
 }
+
+#[test]
+fn names_in_a_call_are_short() {
+    for field in ["session_id", "cwd", "transcript_path", "agent_id", "tool_name", "tool_use_id"] {
+        let mut payload = before_tool();
+        payload[field] = json!(format!("/{}", "a/".repeat(5_000)));
+        let error = call(&payload).unwrap_err().to_string();
+        assert!(error.contains(field) && error.contains("10001 bytes"), "{error}");
+    }
+}

@@ -4,14 +4,11 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::command_of_words;
 use super::names::{COMMAND_KEYS, FOLDER_KEYS, PATH_KEYS, READING};
+use super::{MAX_PATH_BYTES, MAX_PATHS, command_of_words};
 
 /// How deep arguments are searched; JSON that is nested deeper was refused before.
 const MAX_DEPTH: usize = 128;
-
-/// Longer texts, and those of several lines, are no paths.
-const LONGEST_PATH: usize = 4096;
 
 /// What may be meant. Nothing of it is certain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,9 +51,12 @@ impl Guess {
         if key.is_some_and(is_command_key) {
             self.commands.push(text.to_owned());
         } else if key.is_some_and(is_path_key) || text.starts_with("file://") {
-            self.writes.extend(path(text).filter(|path| !self.writes.contains(path)));
+            // Whoever names too many is refused, however many those are.
+            let has_room = self.writes.len() <= MAX_PATHS;
+            self.writes.extend(path(text).filter(|path| has_room && !self.writes.contains(path)));
         } else if !key.is_some_and(|key| FOLDER_KEYS.contains(&key))
-            && text.len() <= LONGEST_PATH
+            // Longer texts, and those of several lines, are no paths.
+            && text.len() <= MAX_PATH_BYTES
             && !text.contains(['\n', '\0'])
         {
             self.mentions.extend(path(text));

@@ -130,3 +130,25 @@ fn shell_tools_give_their_command_also_as_words() {
     assert_eq!(own, "mala test -- 'sh' '-c' 'rm a'");
     assert_eq!(shell("write_stdin", json!({"session_id": 1, "chars": "rm a\n"})).0, "rm a\n");
 }
+
+#[test]
+fn what_is_too_long_or_too_much_is_refused_with_the_reason() {
+    let deep = "a/".repeat(5_000_000);
+    let many: Vec<String> = (0..200_000).map(|number| format!("f{number}")).collect();
+    let patch: String = many.iter().map(|name| format!("*** Delete File: {name}\n")).collect();
+    for (tool, input, words) in [
+        ("Write", json!({"file_path": deep}), "a path of 10000000 bytes; the longest has 4096"),
+        ("strange", json!({"path": deep}), "a path of 10000000 bytes"),
+        ("strange", json!({"paths": many}), "more than 1000 files"),
+        ("strange", json!({"rows": many}), "more than 10000 files"),
+        ("apply_patch", json!({"command": patch}), "cannot be judged"),
+        ("Bash", json!({"command": "x".repeat(2 << 20)}), "a command of 2097152 bytes"),
+        ("Bash", json!({"command": "ls", "cwd": deep}), "a path of 10000000 bytes"),
+        ("strange", json!({"commands": vec!["x".repeat(1 << 19); 3]}), "more than mala reads"),
+    ] {
+        let error = intent(tool, input).unwrap_err();
+        assert!(error.to_string().contains(words), "{tool}: {error}");
+    }
+    assert!(intent("Write", json!({"file_path": "a".repeat(4096)})).is_ok());
+    assert!(intent("Write", json!({"file_path": "a", "content": "x".repeat(20 << 20)})).is_ok());
+}

@@ -62,7 +62,7 @@ pub(super) enum Kind {
         name: String,
         body: Box<Command>,
     },
-    /// `[[ ... ]]` and `(( ... ))`: nothing but the substitutions in it runs.
+    /// `[[ ... ]]` and `(( ... ))`
     Test(Vec<Word>),
 }
 
@@ -76,8 +76,17 @@ pub(super) struct Simple {
 pub(super) struct Assign {
     pub(super) name: String,
     pub(super) value: Word,
-    /// A plain `name=value`: no `+=`, no index, no array.
-    pub(super) plain: bool,
+    pub(super) kind: AssignKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AssignKind {
+    /// `name=value`
+    Plain,
+    /// `name+=value`, `name=(...)`
+    Other,
+    /// `name[...]=value`: the shell evaluates the index.
+    Indexed,
 }
 
 #[derive(Debug, Clone)]
@@ -127,8 +136,22 @@ pub(super) enum Part {
     /// An expansion whose value is not known; the words inside it may run commands.
     Opaque {
         inside: Vec<Word>,
+        effect: Effect,
         quoted: bool,
     },
+    /// `$((...))`, `((...))`
+    Arithmetic {
+        inside: Vec<Part>,
+        quoted: bool,
+    },
+}
+
+/// What an expansion does beside having a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    Nothing,
+    /// It may set a variable or evaluate the value of one.
+    Unknown,
 }
 
 impl Word {

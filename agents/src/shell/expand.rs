@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::ast::{Part, Word};
+use super::ast::{Effect, Part, Word};
 use super::state::State;
 
 /// Braces in one word that are expanded; more of them, and the word counts as unknown.
@@ -46,9 +46,13 @@ impl Arg {
         self.as_literal() == Some(text)
     }
 
-    /// True if the shell could put an option here.
+    /// True if the shell could put an option here that cannot be seen.
     pub(super) fn may_be_option(&self) -> bool {
-        self.known == Known::Head && (self.text.is_empty() || self.text.starts_with('-'))
+        match self.known {
+            Known::All => false,
+            Known::Head => self.text.is_empty() || self.text.starts_with('-'),
+            Known::Pattern => self.text.starts_with(['*', '?', '[', '-']),
+        }
     }
 
     /// The argument without its first `bytes`, which are known to be there.
@@ -100,6 +104,7 @@ fn is_quoted(part: &Part) -> bool {
         Part::Variable { quoted: true, .. }
             | Part::Command { quoted: true, .. }
             | Part::Opaque { quoted: true, .. }
+            | Part::Arithmetic { quoted: true, .. }
     )
 }
 
@@ -107,7 +112,9 @@ fn as_quoted(part: &Part) -> Part {
     match part {
         Part::Bare(text) | Part::Quoted(text) => Part::Quoted(text.clone()),
         Part::Variable { name, .. } => Part::Variable { name: name.clone(), quoted: true },
-        Part::Command { .. } | Part::Opaque { .. } => Part::Opaque { inside: Vec::new(), quoted: true },
+        Part::Command { .. } | Part::Opaque { .. } | Part::Arithmetic { .. } => {
+            Part::Opaque { inside: Vec::new(), effect: Effect::Nothing, quoted: true }
+        }
         Part::Process(_) => Part::Quoted("/dev/fd/63".to_owned()),
     }
 }
@@ -124,7 +131,7 @@ fn units(word: &Word, state: &State, home: Option<&Path>) -> Vec<Unit> {
                 Some(value) => push_value(&mut units, &value, *quoted),
                 None => units.push(Unit::Hole),
             },
-            Part::Command { .. } | Part::Opaque { .. } => units.push(Unit::Hole),
+            Part::Command { .. } | Part::Opaque { .. } | Part::Arithmetic { .. } => units.push(Unit::Hole),
         }
     }
     units

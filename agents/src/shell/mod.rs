@@ -4,25 +4,27 @@
 //! shells, and says which files would be written, which parts are wrong in a shared checkout, which are guarded test
 //! commands, and what cannot be known. A command is judged by what would run, never by words that merely occur in it.
 //!
-//! The plan explains and guides; it is no wall. What it cannot follow it names in [`Plan::unknown`]; nothing is harmless
-//! because it could not be read. Time grows with the length of the text and is bounded.
+//! The plan explains and guides; it is no wall. A command is harmless only if all of it is known to be: each program, each
+//! option, each variable in front of it, each expansion. `table` says what is known, and everything else is named in
+//! [`Plan::unknown`]. Time grows with the length of the text and is bounded.
 
 mod ast;
 mod compound;
 mod expand;
-mod formatters;
 mod git_paths;
-mod names;
 mod notes;
 mod options;
 mod parse;
 mod programs;
 mod redirects;
 mod rewrite;
+mod scripts;
 mod sed;
 mod state;
+mod table;
 #[cfg(test)]
 mod tests;
+mod variables;
 mod walk;
 mod words;
 mod wrappers;
@@ -79,6 +81,13 @@ pub struct Plan {
     pub unknown: Vec<String>,
     /// It makes a git commit.
     pub commits: bool,
+}
+
+impl Plan {
+    /// True if everything that the command writes is named. If not, what it has done must be looked at afterwards.
+    pub fn is_known(&self) -> bool {
+        self.unknown.is_empty() && !self.writes.iter().any(|write| matches!(write, Write::Pattern { .. }))
+    }
 }
 
 /// Something a command would write.

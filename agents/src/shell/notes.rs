@@ -9,6 +9,7 @@ use super::expand::{Arg, Known};
 use super::state::State;
 use super::walk::Walker;
 use super::{TestCommand, Write};
+use crate::intent::MAX_PATH_BYTES;
 use crate::objection::{Objection, When};
 use crate::protected;
 
@@ -51,6 +52,8 @@ impl Walker<'_> {
     /// The paths an operand means: none if that is unknown, which is then noted.
     pub(super) fn paths(&mut self, arg: &Arg, state: &State) -> Vec<PathBuf> {
         match arg.known {
+            // The kernel opens no such file.
+            _ if arg.text.len() > MAX_PATH_BYTES => Vec::new(),
             Known::All if Path::new(&arg.text).is_absolute() => vec![PathBuf::from(&arg.text)],
             Known::All if !state.folders.is_empty() => {
                 state.folders.iter().map(|folder| folder.join(&arg.text)).collect()
@@ -137,7 +140,20 @@ impl Walker<'_> {
                 .objections
                 .push(Objection { folder: path.parent().map(Path::to_path_buf), ..objection });
         }
+        if self.is_setting(&path) {
+            self.unknown(&path.display().to_string(), "programs read it as settings");
+        }
         self.plan.writes.push(write);
+    }
+
+    /// True for what programs of this user may read when they start: `~/.gitconfig`, `~/.config/...`.
+    fn is_setting(&self, path: &Path) -> bool {
+        let hidden = |path: &Path| {
+            let first = path.strip_prefix(self.around.home?).ok()?.components().next()?;
+            first.as_os_str().as_encoded_bytes().starts_with(b".").then(|| first.as_os_str().to_owned())
+        };
+        let place = hidden(&path_clean::clean(path));
+        place.is_some() && place != hidden(self.around.cwd)
     }
 
     pub(super) fn is_folder(&self, path: &Path) -> bool {

@@ -5,7 +5,9 @@
 
 use thiserror::Error;
 
-use super::ast::{Assign, Chain, Command, Joint, Kind, List, Part, Pipeline, Script, Simple, Word};
+use super::ast::{
+    Assign, AssignKind, Chain, Command, Effect, Joint, Kind, List, Part, Pipeline, Script, Simple, Word,
+};
 use super::redirects::WaitingDoc;
 
 /// How deep commands and substitutions may be nested.
@@ -232,7 +234,11 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let is_array = rest.get(after + 1) == Some(&b'(');
-        let plain = after == name && !is_array;
+        let kind = match (rest[name], is_array) {
+            (b'[', _) => AssignKind::Indexed,
+            (b'=', false) => AssignKind::Plain,
+            _ => AssignKind::Other,
+        };
         let name = self.text[self.at..self.at + name].to_owned();
         self.at += after + 1;
         let value = match self.byte(0) {
@@ -240,7 +246,7 @@ impl<'a> Parser<'a> {
             None | Some(b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b')') => Word::default(),
             Some(_) => self.word()?,
         };
-        Ok(Some(Assign { name, value, plain }))
+        Ok(Some(Assign { name, value, kind }))
     }
 
     fn array(&mut self) -> Parsed<Word> {
@@ -252,7 +258,8 @@ impl<'a> Parser<'a> {
                 None => return Err(ParseError::Unfinished("an array")),
                 Some(b')') => {
                     self.at += 1;
-                    return Ok(Word { parts: vec![Part::Opaque { inside, quoted: false }], span: None });
+                    let parts = vec![Part::Opaque { inside, effect: Effect::Nothing, quoted: false }];
+                    return Ok(Word { parts, span: None });
                 }
                 Some(_) => inside.push(self.word()?),
             }

@@ -67,7 +67,7 @@ impl Parser<'_> {
                     text.push('$');
                     text.push_str(name);
                 }
-                Part::Command { .. } | Part::Process(_) | Part::Opaque { .. } => {}
+                Part::Command { .. } | Part::Process(_) | Part::Opaque { .. } | Part::Arithmetic { .. } => {}
             }
         }
         let doc = self.docs.len();

@@ -17,8 +17,12 @@ pub(super) fn is_harmless(script: &str) -> bool {
             'y' => {
                 chars.next().is_some_and(|char| chars.text(char).and_then(|()| chars.text(char)).is_some())
             }
-            'a' | 'i' | 'c' | 'r' | 'R' | '#' => {
+            'a' | 'i' | 'c' => {
                 chars.line();
+                true
+            }
+            'r' | 'R' | '#' => {
+                chars.skip(|char| char != '\n');
                 true
             }
             ':' | 'b' | 't' | 'T' => {
@@ -99,13 +103,21 @@ impl Chars<'_> {
         }
     }
 
-    /// The rest of a `[...]`, in which the delimiter means nothing.
+    /// The rest of a `[...]`, in which the delimiter means nothing. Classes have names: `[[:alpha:]]`.
     fn class(&mut self) -> Option<()> {
         self.rest = self.rest.strip_prefix('^').unwrap_or(self.rest);
         self.rest = self.rest.strip_prefix(']').unwrap_or(self.rest);
-        let end = self.rest.find([']', '\n'])?;
-        self.rest = &self.rest[end + 1..];
-        Some(())
+        loop {
+            match (self.next()?, self.rest.chars().next()) {
+                (']', _) => return Some(()),
+                ('\n', _) => return None,
+                ('[', Some(kind @ (':' | '.' | '='))) => {
+                    let end = self.rest[1..].find(&[kind, ']'].iter().collect::<String>())?;
+                    self.rest = &self.rest[end + 3..];
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Text ended by `delimiter`.
@@ -168,6 +180,8 @@ mod tests {
             "k",
             "s/a/[/w out]/",
             "s/[]/]/x/w f",
+            "s/[[:alpha:]/]/p/w f/a.rs",
+            "# \\\nw f",
         ] {
             assert!(!is_harmless(script), "{script}");
         }

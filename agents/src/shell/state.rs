@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::ast::{Command, Word};
-use super::expand::Arg;
+use super::expand::{Arg, Known};
+use crate::intent::MAX_PATH_BYTES;
 
 /// Folders the shell may be in at once before nobody knows where it is.
 const MAX_FOLDERS: usize = 8;
@@ -13,6 +14,8 @@ const MAX_FOLDERS: usize = 8;
 const MAX_VARIABLES: usize = 64;
 const MAX_FUNCTIONS: usize = 64;
 const MAX_VALUE: usize = 4096;
+
+const POSITIONAL: [&str; 9] = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
 /// Copies are cheap: maps are shared until one side changes.
 #[derive(Debug, Clone)]
@@ -22,9 +25,19 @@ pub(super) struct State {
     /// `cd -`
     previous: Vec<PathBuf>,
     variables: Rc<BTreeMap<String, Arg>>,
-    functions: Rc<BTreeMap<String, Function>>,
+    /// Variables of the function that runs.
+    locals: Vec<String>,
+    /// Nothing where it is not sure which one it is, or whether it is one.
+    functions: Rc<BTreeMap<String, Option<Function>>>,
     /// The here-documents of the text that runs.
     pub(super) docs: Rc<Vec<Word>>,
+}
+
+/// What a function's body hides while it runs.
+pub(super) struct OuterFunction {
+    positional: [Option<Arg>; 9],
+    docs: Rc<Vec<Word>>,
+    locals: Vec<String>,
 }
 
 /// A function's body, with the here-documents of the text it was defined in.
@@ -40,6 +53,7 @@ impl State {
             folders: vec![folder.to_path_buf()],
             previous: Vec::new(),
             variables: Rc::default(),
+            locals: Vec::new(),
             functions: Rc::default(),
             docs: Rc::default(),
         }
@@ -68,21 +82,89 @@ impl State {
         }
     }
 
-    pub(super) fn function(&self, name: &str) -> Option<Function> {
+    /// The function of that name; `Some(None)` if there may be one.
+    pub(super) fn function(&self, name: &str) -> Option<Option<Function>> {
         self.functions.get(name).cloned()
+    }
+
+    /// A function's body runs: its arguments, and the variables set in front of it, hold until it is left.
+    pub(super) fn enter_function(
+        &mut self,
+        env: &[(String, Arg)],
+        args: &[Arg],
+        docs: &Rc<Vec<Word>>,
+    ) -> OuterFunction {
+        let outer = OuterFunction {
+            positional: POSITIONAL.map(|name| self.variables.get(name).cloned()),
+            docs: std::mem::replace(&mut self.docs, Rc::clone(docs)),
+            locals: std::mem::take(&mut self.locals),
+        };
+        for (name, value) in env {
+            self.set(name, value.clone());
+            self.locals.push(name.clone());
+        }
+        // Behind a word that may become several, nobody knows which is which.
+        let sure = args.iter().position(|arg| arg.known != Known::All).unwrap_or(args.len());
+        for (number, name) in POSITIONAL.iter().enumerate() {
+            self.set(
+                name,
+                match args.get(number + 1) {
+                    Some(arg) if number < sure => arg.clone(),
+                    None if sure == args.len() => Arg::literal(""),
+                    _ => Arg::unknown(),
+                },
+            );
+        }
+        outer
+    }
+
+    /// Locals have what they had before, which is forgotten here.
+    pub(super) fn leave_function(&mut self, outer: OuterFunction) {
+        for name in std::mem::replace(&mut self.locals, outer.locals) {
+            self.set(&name, Arg::unknown());
+        }
+        for (name, value) in POSITIONAL.iter().zip(outer.positional) {
+            self.set(name, value.unwrap_or_else(Arg::unknown));
+        }
+        self.docs = outer.docs;
+    }
+
+    /// `local`
+    pub(super) fn make_local(&mut self, name: &str) {
+        self.locals.push(name.to_owned());
+    }
+
+    /// `shift`, `set --`
+    pub(super) fn forget_positional(&mut self) {
+        POSITIONAL.iter().for_each(|name| self.set(name, Arg::unknown()));
+    }
+
+    /// What another shell, or this one later, knows of it: nothing.
+    pub(super) fn forgetful(&self) -> Self {
+        let variables = self.variables.keys().map(|name| (name.clone(), Arg::unknown())).collect();
+        let functions = self.functions.keys().map(|name| (name.clone(), None)).collect();
+        Self { variables: Rc::new(variables), functions: Rc::new(functions), ..self.clone() }
+    }
+
+    /// `unset`
+    pub(super) fn doubt_function(&mut self, name: &str) {
+        if self.functions.contains_key(name) {
+            Rc::make_mut(&mut self.functions).insert(name.to_owned(), None);
+        }
     }
 
     /// False if there are too many to be remembered.
     pub(super) fn define(&mut self, name: &str, function: Function) -> bool {
         let has_room = self.functions.len() < MAX_FUNCTIONS;
         if has_room {
-            Rc::make_mut(&mut self.functions).insert(name.to_owned(), function);
+            Rc::make_mut(&mut self.functions).insert(name.to_owned(), Some(function));
         }
         has_room
     }
 
     pub(super) fn enter(&mut self, folders: Vec<PathBuf>) {
-        let folders = if folders.len() > MAX_FOLDERS { Vec::new() } else { folders };
+        let is_long = folders.iter().any(|folder| folder.as_os_str().len() > 2 * MAX_PATH_BYTES);
+        let folders = if is_long || folders.len() > MAX_FOLDERS { Vec::new() } else { folders };
         self.previous = std::mem::replace(&mut self.folders, folders);
     }
 
@@ -91,7 +173,9 @@ impl State {
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.folders == other.folders && Rc::ptr_eq(&self.variables, &other.variables)
+        self.folders == other.folders
+            && Rc::ptr_eq(&self.variables, &other.variables)
+            && Rc::ptr_eq(&self.functions, &other.functions)
     }
 
     /// What is known if either this or `other` is the case.
@@ -120,9 +204,18 @@ impl State {
             }
         }
         if !Rc::ptr_eq(&self.functions, &other.functions) {
+            let is_same = |one: &Option<Function>, other: Option<&Option<Function>>| match (one, other) {
+                (Some(one), Some(Some(other))) => Rc::ptr_eq(&one.body, &other.body),
+                _ => false,
+            };
             let functions = Rc::make_mut(&mut self.functions);
-            for (name, function) in other.functions.iter() {
-                functions.entry(name.clone()).or_insert_with(|| function.clone());
+            for (name, function) in functions.iter_mut() {
+                if !is_same(function, other.functions.get(name)) {
+                    *function = None;
+                }
+            }
+            for name in other.functions.keys() {
+                functions.entry(name.clone()).or_insert(None);
             }
         }
     }

@@ -267,3 +267,14 @@ fn what_a_command_stages_is_noted() {
         assert_eq!(judge(command).writes, [], "{command}");
     }
 }
+
+#[test]
+fn a_path_that_no_kernel_opens_is_not_followed() {
+    let deep = "a/".repeat(400_000);
+    for command in
+        [format!("cd {deep}; {}", "rm x; ".repeat(5_000)), format!("rm {deep}x"), format!("ls > {deep}")]
+    {
+        let plan = judge(&command);
+        assert!(plan.writes.is_empty() && !plan.is_known(), "{:?}", plan.unknown);
+    }
+}

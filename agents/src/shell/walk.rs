@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::ast::{Chain, Command, Joint, Kind, List, Part, Pipeline, Redirect, RedirectKind, Simple, Word};
+use super::ast::{
+    AssignKind, Chain, Command, Effect, Joint, Kind, List, Part, Pipeline, Redirect, RedirectKind, Simple,
+    Word,
+};
 use super::expand::{Arg, Known, expand, value};
 use super::notes::typed;
 use super::parse::parse;
 use super::state::{Function, State};
-use super::{MAX_COMMAND_BYTES, Plan, Surroundings, Write};
+use super::{MAX_COMMAND_BYTES, Plan, Surroundings, Write, table, variables};
 use crate::git;
 
 /// Simple commands that are followed, loops counted as often as they run.
@@ -33,26 +36,54 @@ pub(super) enum Stdin {
 /// One command about to be judged.
 pub(super) struct Start<'s> {
     pub(super) state: &'s mut State,
-    /// Names of variables set in front of it.
-    pub(super) env: Vec<String>,
+    /// Variables set in front of it.
+    pub(super) env: Vec<(String, Arg)>,
     pub(super) stdin: Stdin,
     /// Where a prefix may be put.
     pub(super) spot: Option<Range<usize>>,
     /// Whether guarded commands are looked for; not behind `mala test --`.
     pub(super) is_guarded: bool,
+    /// Whether its name may be that of a function; not behind `env` and its like.
+    pub(super) may_be_function: bool,
+}
+
+impl Start<'_> {
+    /// What another program starts in the same place. Functions of the shell mean nothing to it.
+    pub(super) fn beneath<'t>(&self, state: &'t mut State) -> Start<'t> {
+        Start {
+            state,
+            env: self.env.clone(),
+            stdin: self.stdin.clone(),
+            spot: self.spot.clone(),
+            is_guarded: self.is_guarded,
+            may_be_function: false,
+        }
+    }
 }
 
 pub(super) struct Walker<'a> {
     pub(super) around: Surroundings<'a>,
     pub(super) plan: Plan,
     pub(super) seen_writes: BTreeSet<Write>,
+    /// Folders have been made that were not there before.
+    pub(super) makes_folders: bool,
+    /// What a command reads that has no redirection of its own.
+    stdin: Stdin,
     steps: usize,
     nesting: usize,
 }
 
 impl<'a> Walker<'a> {
     pub(super) fn new(around: Surroundings<'a>) -> Self {
-        Self { around, plan: Plan::default(), seen_writes: BTreeSet::new(), steps: 0, nesting: 0 }
+        Self {
+            around,
+            plan: Plan::default(),
+            seen_writes: BTreeSet::new(),
+            makes_folders: false,
+            stdin: Stdin::Inherited,
+            steps: 0,
+            nesting: 0,
+        }
     }
 
     pub(super) fn whole(mut self, command: &str) -> Plan {
@@ -79,14 +110,26 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// A text that runs in a shell started for it.
-    pub(super) fn nested_text(&mut self, text: &str, state: &mut State) {
+    /// A text that runs in this shell, or in one started for it, and reads `stdin`.
+    pub(super) fn nested_text(&mut self, text: &str, stdin: &Stdin, state: &mut State) {
         if self.nesting == MAX_NESTING {
             return self.unknown(text, "it is nested too deeply");
         }
         self.nesting += 1;
-        self.text(text, state, false);
+        self.reading(stdin, |walker| walker.text(text, state, false));
         self.nesting -= 1;
+    }
+
+    /// Follows something whose input is `stdin`.
+    fn reading<T>(&mut self, stdin: &Stdin, follow: impl FnOnce(&mut Self) -> T) -> T {
+        if *stdin == Stdin::Inherited {
+            return follow(self);
+        }
+        // Which of the commands in it reads how much cannot be known.
+        let outer = std::mem::replace(&mut self.stdin, Stdin::Elsewhere);
+        let result = follow(self);
+        self.stdin = outer;
+        result
     }
 
     fn list(&mut self, list: &List, state: &mut State) {
@@ -133,7 +176,8 @@ impl<'a> Walker<'a> {
             commands => {
                 let mut stdin = Stdin::Inherited;
                 for command in commands {
-                    self.command(command, &mut state.clone(), stdin);
+                    let outer = stdin.clone();
+                    self.reading(&outer, |walker| walker.command(command, &mut state.clone(), stdin));
                     stdin = Stdin::Elsewhere;
                 }
                 false
@@ -144,10 +188,29 @@ impl<'a> Walker<'a> {
     fn command(&mut self, command: &Command, state: &mut State, stdin: Stdin) -> bool {
         let stdin = self.redirects(&command.redirects, state, stdin);
         match &command.kind {
-            Kind::Simple(simple) => return self.simple(simple, state, stdin),
+            Kind::Simple(simple) => {
+                let is_exec = simple.words.first().and_then(Word::bare) == Some("exec");
+                if is_exec && stdin != Stdin::Inherited {
+                    self.stdin = Stdin::Elsewhere;
+                }
+                return self.simple(simple, state, stdin);
+            }
+            compound => self.reading(&stdin, |walker| walker.compound(compound, state)),
+        }
+        matches!(command.kind, Kind::Function { .. })
+    }
+
+    fn compound(&mut self, kind: &Kind, state: &mut State) {
+        match kind {
+            Kind::Simple(_) => {}
             Kind::Group(list) => self.list(list, state),
             Kind::Subshell(list) => self.list(list, &mut state.clone()),
-            Kind::Test(words) => words.iter().for_each(|word| self.substitutions(word, state)),
+            Kind::Test(words) => {
+                words.iter().for_each(|word| self.substitutions(word, state));
+                let home = self.around.home;
+                let args: Vec<Arg> = words.iter().flat_map(|word| expand(word, state, home)).collect();
+                self.comparisons(&args);
+            }
             Kind::Maybe { words, parts } => {
                 words.iter().for_each(|word| self.substitutions(word, state));
                 let start = state.clone();
@@ -162,12 +225,14 @@ impl<'a> Walker<'a> {
             Kind::For { name, items, body } => self.rounds(name, items.as_deref(), body, state),
             Kind::Function { name, body } => {
                 let function = Function { body: Rc::new(Command::clone(body)), docs: Rc::clone(&state.docs) };
+                if table::find(name).is_some() {
+                    self.unknown(&format!("{name}()"), "it changes what commands mean");
+                }
                 if !state.define(name, function) {
                     self.unknown(name, "there are too many functions to follow");
                 }
             }
         }
-        false
     }
 
     fn rounds(&mut self, name: &str, items: Option<&[Word]>, body: &List, state: &mut State) {
@@ -212,13 +277,25 @@ impl<'a> Walker<'a> {
         }
         let home = self.around.home;
         let args: Vec<Arg> = simple.words.iter().flat_map(|word| expand(word, state, home)).collect();
-        let env: Vec<String> = simple.assigns.iter().map(|assign| assign.name.clone()).collect();
-        if args.is_empty() {
-            for assign in &simple.assigns {
-                let known = if assign.plain { value(&assign.value, state, home) } else { Arg::unknown() };
-                self.assign(&assign.name, known, state);
+        let mut env = Vec::new();
+        for assign in &simple.assigns {
+            let is_plain = assign.kind == AssignKind::Plain;
+            let value = if is_plain { value(&assign.value, state, home) } else { Arg::unknown() };
+            if assign.kind == AssignKind::Indexed {
+                self.unknown(&format!("{}[...]=", assign.name), "the shell evaluates the index");
             }
+            if args.is_empty() {
+                self.assign(&assign.name, value, state);
+            } else {
+                env.push((assign.name.clone(), value));
+            }
+        }
+        if args.is_empty() {
             return true;
+        }
+        let reads = args.first().is_some_and(|program| program.is("read"));
+        for (name, value) in env.iter().filter(|(name, _)| !(reads && name == "IFS")) {
+            self.note_exported(name, value);
         }
         let spot = match (simple.words.first(), simple.words.last()) {
             (Some(Word { span: Some(first), .. }), Some(Word { span: Some(last), .. })) => {
@@ -226,16 +303,24 @@ impl<'a> Walker<'a> {
             }
             _ => None,
         };
-        let start = Start { state, env, stdin, spot, is_guarded: true };
+        let stdin = if stdin == Stdin::Inherited { self.stdin.clone() } else { stdin };
+        let start = Start { state, env, stdin, spot, is_guarded: true, may_be_function: true };
         self.run(start, &args)
+    }
+
+    /// Notes a variable that programs see, unless it is known to change nothing.
+    pub(super) fn note_exported(&mut self, name: &str, value: &Arg) {
+        if !variables::is_harmless_for_programs(name, value) {
+            self.unknown(&format!("{name}=..."), "mala does not know what it changes");
+        }
     }
 
     pub(super) fn assign(&mut self, name: &str, value: Arg, state: &mut State) {
         if let Some(objection) = git::variable_objection(name, self.around.run) {
             self.object(&objection, state);
         }
-        if matches!(name, "PATH" | "CDPATH" | "BASH_ENV" | "ENV" | "LD_PRELOAD" | "PROMPT_COMMAND") {
-            self.unknown(&format!("{name}=..."), "it changes what commands mean");
+        if !variables::is_harmless_for_shell(name, &value) {
+            self.unknown(&format!("{name}=..."), "mala does not know what it changes");
         }
         state.set(name, value);
     }
@@ -245,8 +330,17 @@ impl<'a> Walker<'a> {
         for part in &word.parts {
             match part {
                 Part::Command { list, .. } | Part::Process(list) => self.list(list, &mut state.clone()),
-                Part::Opaque { inside, .. } => {
+                Part::Opaque { inside, effect, .. } => {
                     inside.iter().for_each(|word| self.substitutions(word, state));
+                    if *effect == Effect::Unknown {
+                        self.unknown("${...}", "it may set variables or evaluate text");
+                    }
+                }
+                Part::Arithmetic { inside, .. } => {
+                    self.substitutions(&Word { parts: inside.clone(), span: None }, state);
+                    if !is_plain_arithmetic(inside, state) {
+                        self.unknown("((...))", "the shell evaluates what its variables say");
+                    }
                 }
                 Part::Bare(_) | Part::Quoted(_) | Part::Variable { .. } => {}
             }
@@ -290,14 +384,40 @@ impl<'a> Walker<'a> {
             return self.unknown(&typed(args), "it is nested too deeply");
         }
         self.nesting += 1;
-        for (number, arg) in args.iter().enumerate().skip(1).take(9) {
-            start.state.set(&number.to_string(), arg.clone());
-        }
-        let outer = std::mem::replace(&mut start.state.docs, Rc::clone(&function.docs));
-        self.command(&function.body, start.state, start.stdin);
-        start.state.docs = outer;
+        let state = start.state;
+        let outer = state.enter_function(&start.env, args, &function.docs);
+        self.command(&function.body, state, start.stdin);
+        state.leave_function(outer);
         self.nesting -= 1;
     }
+}
+
+/// True if an expression reads nothing but numbers and sets nothing. The shell evaluates what a variable says, too.
+fn is_plain_arithmetic(inside: &[Part], state: &State) -> bool {
+    let is_number = |name: &str| {
+        let value = state.variable(name, None);
+        value.is_some_and(|value| value.as_literal().is_some_and(is_integer))
+    };
+    inside.iter().all(|part| match part {
+        Part::Bare(text) | Part::Quoted(text) => {
+            let is_sign = |char: char| !(char.is_ascii_alphanumeric() || char == '_');
+            let names =
+                text.split(is_sign).filter(|word| !word.starts_with(|char: char| char.is_ascii_digit()));
+            let compared =
+                ["==", "!=", "<=", ">="].iter().fold(text.clone(), |text, sign| text.replace(sign, " "));
+            let sets = compared.contains('=') || text.contains("++") || text.contains("--");
+            !sets && !text.contains(['[', '\\', '\'']) && names.filter(|name| !name.is_empty()).all(is_number)
+        }
+        Part::Variable { name, .. } => matches!(name.as_str(), "#" | "?" | "$" | "!") || is_number(name),
+        Part::Arithmetic { inside, .. } => is_plain_arithmetic(inside, state),
+        Part::Command { .. } | Part::Process(_) | Part::Opaque { .. } => false,
+    })
+}
+
+/// True for `12` and `-3`.
+pub(super) fn is_integer(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// True if the shell is gone, or the function left, after it.

@@ -1,6 +1,6 @@
 //! The grammar of words: quotes, escapes, expansions and the commands inside them.
 
-use super::ast::{Part, Word};
+use super::ast::{Effect, Part, Word};
 use super::parse::{ParseError, Parsed, Parser, memchr};
 
 /// Where a run of text with expansions ends.
@@ -95,8 +95,8 @@ impl Parser<'_> {
 
     /// Behind the `((`.
     pub(super) fn arithmetic(&mut self) -> Parsed<Word> {
-        let parts = self.deeper(|parser| parser.run(Stop::Arithmetic))?;
-        Ok(Word { parts, span: None })
+        let inside = self.deeper(|parser| parser.run(Stop::Arithmetic))?;
+        Ok(Word { parts: vec![Part::Arithmetic { inside, quoted: true }], span: None })
     }
 
     fn run(&mut self, stop: Stop) -> Parsed<Vec<Part>> {
@@ -180,8 +180,8 @@ impl Parser<'_> {
         match self.byte(0) {
             Some(b'(') if self.is_arithmetic() => {
                 self.at += 2;
-                let inside = vec![self.arithmetic()?];
-                parts.push(Part::Opaque { inside, quoted });
+                let inside = self.deeper(|parser| parser.run(Stop::Arithmetic))?;
+                parts.push(Part::Arithmetic { inside, quoted });
             }
             Some(b'(') => {
                 self.at += 1;
@@ -199,7 +199,7 @@ impl Parser<'_> {
                 self.at += 1;
                 self.double_quotes(parts)?;
             }
-            Some(b'[') => parts.push(Part::Opaque { inside: Vec::new(), quoted }),
+            Some(b'[') => parts.push(Part::Opaque { inside: Vec::new(), effect: Effect::Unknown, quoted }),
             Some(byte) if byte.is_ascii_alphabetic() || byte == b'_' => {
                 let name = self.name();
                 parts.push(Part::Variable { name, quoted });
@@ -234,11 +234,12 @@ impl Parser<'_> {
         self.at = start;
         if self.starts("#}") {
             self.at += 2;
-            parts.push(Part::Opaque { inside: Vec::new(), quoted });
+            parts.push(Part::Opaque { inside: Vec::new(), effect: Effect::Nothing, quoted });
             return Ok(());
         }
         let inside = self.deeper(|parser| parser.run(Stop::Brace { quoted }))?;
-        parts.push(Part::Opaque { inside: vec![Word { parts: inside, span: None }], quoted });
+        let effect = effect_of(&self.text[start..self.at - 1]);
+        parts.push(Part::Opaque { inside: vec![Word { parts: inside, span: None }], effect, quoted });
         Ok(())
     }
 
@@ -363,6 +364,35 @@ impl Parser<'_> {
         self.at += length;
         number
     }
+}
+
+/// What `${text}` does. The forms that are not known to do nothing set variables (`:=`), or evaluate text: `${!x}`, `${x@P}`,
+/// `${x:i}`, `${x[i]}`.
+fn effect_of(text: &str) -> Effect {
+    let is_length = text.starts_with('#') && text.len() > 1;
+    let is_list = text.starts_with('!');
+    let text = if is_length || is_list { &text[1..] } else { text };
+    let name = match text.as_bytes() {
+        [b'@' | b'*' | b'?' | b'#' | b'$' | b'!' | b'-', ..] => 1,
+        bytes => bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count(),
+    };
+    let rest = &text[name..];
+    let indexed = ["[@]", "[*]"].iter().find_map(|index| rest.strip_prefix(index));
+    let is_number =
+        |text: &str| text.trim_start_matches([' ', '-']).bytes().all(|byte| byte.is_ascii_digit());
+    let rest = match (is_list, indexed) {
+        (true, None) => return if matches!(rest, "*" | "@") { Effect::Nothing } else { Effect::Unknown },
+        (_, indexed) => indexed.unwrap_or(rest),
+    };
+    let is_plain = match rest.as_bytes() {
+        _ if name == 0 => false,
+        [] => true,
+        _ if is_length || is_list => false,
+        [b':', b'-' | b'+' | b'?', ..] | [b'-' | b'+' | b'?' | b'#' | b'%' | b'/' | b'^' | b',', ..] => true,
+        [b':', ..] => rest[1..].split(':').all(is_number),
+        _ => false,
+    };
+    if is_plain { Effect::Nothing } else { Effect::Unknown }
 }
 
 fn push_bare(parts: &mut Vec<Part>, text: &str) {

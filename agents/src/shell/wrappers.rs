@@ -2,170 +2,160 @@
 
 use super::expand::{Arg, Known};
 use super::notes::typed;
-use super::options::{self, Syntax};
+use super::programs::{Call, HOOKS, NOT_KNOWN};
+use super::variables::is_name;
 use super::walk::{Start, Walker};
 
-/// How the command behind a wrapper is found.
-struct Wrapper {
-    names: &'static [&'static str],
-    syntax: Syntax,
-    /// Operands in front of the command: `timeout 10 CMD`.
-    skip: usize,
-}
+/// mala's own commands that keep to the locks, and start nothing of others.
+const OWN: &[&str] =
+    &["diff", "gate", "help", "issue", "lock", "logs", "msg", "queue", "status", "wait", "whoami"];
 
-const fn wrapper(
-    names: &'static [&'static str],
-    short: &'static str,
-    long: &'static [&'static str],
-) -> Wrapper {
-    Wrapper { names, syntax: Syntax { short, long, in_order: true }, skip: 0 }
-}
-
-const WRAPPERS: &[Wrapper] = &[
-    wrapper(&["sudo", "doas"], "u:g:h:p:C:r:t:T:U:D:R:", &["user", "group", "host", "prompt", "chdir"]),
-    wrapper(&["nice"], "n:", &["adjustment"]),
-    wrapper(&["ionice"], "c:n:p:", &["class", "classdata"]),
-    wrapper(
-        &["nohup", "setsid", "chronic", "unbuffer", "caffeinate", "exec", "command", "builtin", "busybox"],
-        "a:",
-        &[],
-    ),
-    wrapper(&["stdbuf"], "i:o:e:", &["input", "output", "error"]),
-    wrapper(&["time"], "f:", &["format"]),
-    wrapper(&["uvx", "npx", "bunx", "pnpx"], "p:", &["package", "from", "with", "python"]),
-    Wrapper {
-        names: &["timeout", "gtimeout"],
-        syntax: Syntax { short: "k:s:", long: &["kill-after", "signal"], in_order: true },
-        skip: 1,
-    },
-    Wrapper {
-        names: &["flock"],
-        syntax: Syntax { short: "w:E:", long: &["timeout", "wait"], in_order: true },
-        skip: 1,
-    },
-    Wrapper { names: &["chrt", "taskset"], syntax: Syntax { short: "", long: &[], in_order: true }, skip: 1 },
+/// What `find` looks at and prints. A name that ends in `=` takes a value.
+const FIND: &[&str] = &[
+    "-H",
+    "-L",
+    "-P",
+    "(",
+    ")",
+    "!",
+    ",",
+    "-not",
+    "-a",
+    "-and",
+    "-o",
+    "-or",
+    "-print",
+    "-print0",
+    "-ls",
+    "-prune",
+    "-quit",
+    "-true",
+    "-false",
+    "-empty",
+    "-depth",
+    "-d",
+    "-xdev",
+    "-mount",
+    "-follow",
+    "-daystart",
+    "-noleaf",
+    "-readable",
+    "-writable",
+    "-executable",
+    "-nouser",
+    "-nogroup",
+    "-ignore_readdir_race",
+    "-name=",
+    "-iname=",
+    "-path=",
+    "-ipath=",
+    "-wholename=",
+    "-regex=",
+    "-iregex=",
+    "-regextype=",
+    "-type=",
+    "-xtype=",
+    "-size=",
+    "-mtime=",
+    "-mmin=",
+    "-ctime=",
+    "-cmin=",
+    "-atime=",
+    "-amin=",
+    "-newer=",
+    "-anewer=",
+    "-cnewer=",
+    "-newermt=",
+    "-maxdepth=",
+    "-mindepth=",
+    "-printf=",
+    "-perm=",
+    "-user=",
+    "-group=",
+    "-uid=",
+    "-gid=",
+    "-links=",
+    "-inum=",
+    "-samefile=",
+    "-lname=",
+    "-ilname=",
+    "-used=",
 ];
-
-/// `TOOL VERB command`: tools that run a command in an environment of theirs.
-const RUNNERS: &[(&str, &[&str])] = &[
-    ("uv", &["run"]),
-    ("poetry", &["run"]),
-    ("pipenv", &["run"]),
-    ("pdm", &["run"]),
-    ("hatch", &["run"]),
-    ("rye", &["run"]),
-    ("pnpm", &["exec", "dlx"]),
-    ("yarn", &["exec", "dlx"]),
-    ("npm", &["exec"]),
-    ("bundle", &["exec"]),
-    ("mise", &["exec", "x"]),
-];
-
-const RUNNER: Syntax = Syntax {
-    short: "p:",
-    long: &[
-        "with",
-        "python",
-        "group",
-        "extra",
-        "package",
-        "project",
-        "directory",
-        "env-file",
-        "with-requirements",
-        "only-group",
-    ],
-    in_order: true,
-};
 
 impl Walker<'_> {
-    /// Judges what is behind a wrapper; false if `name` is none.
-    pub(super) fn wrapper(&mut self, name: &str, start: &Start<'_>, args: &[Arg]) -> bool {
-        match name {
-            "env" => self.env(start, args),
-            "xargs" => self.xargs(start, args),
-            "find" | "fd" | "fdfind" => return self.find(name, start, args),
-            "mala" => self.own(start, args),
-            "strace" | "ltrace" => self.unknown(&typed(args), "mala does not know what it writes"),
-            "watch" | "script" | "parallel" | "chroot" | "unshare" => {
-                self.unknown(&format!("{name} {}", typed(args)), "it runs text that is not followed");
-            }
-            _ => {
-                let Some(inner) = behind(name, args) else { return false };
-                self.behind_wrapper(name, start, inner, args);
-            }
+    /// Judges what is behind a wrapper's own options and its first `skip` operands.
+    pub(super) fn starts(&mut self, start: &Start<'_>, call: &Call<'_>, skip: usize) {
+        // These only look a name up.
+        if call.name == "command" && call.options.has(&["v", "V"]) {
+            return;
         }
-        true
-    }
-
-    fn behind_wrapper(&mut self, name: &str, start: &Start<'_>, inner: Inner<'_>, args: &[Arg]) {
-        match inner {
-            Inner::Unclear => self.unknown(&format!("{name} {}", typed(args)), "what it starts is not known"),
-            Inner::Command([]) => {}
-            Inner::Command(command) => {
-                // The shell itself runs these three; a prefix in front of them would look for a program.
-                let is_builtin = matches!(name, "exec" | "command" | "builtin");
-                let spot = match (&start.spot, command[0].span.as_ref()) {
-                    (Some(whole), Some(inner)) if is_builtin => Some(inner.start..whole.end),
-                    (_, None) if is_builtin => None,
-                    (spot, _) => spot.clone(),
-                };
-                self.inner(start, command, spot);
-            }
+        if call.name == "flock" && call.options.has(&["c"]) {
+            return;
         }
-    }
-
-    fn inner(&mut self, start: &Start<'_>, command: &[Arg], spot: Option<std::ops::Range<usize>>) {
+        let count = call.options.operands.len().saturating_sub(skip);
+        let mut command = &call.args[call.args.len() - count..];
         let mut state = start.state.clone();
-        let inner = Start {
-            state: &mut state,
-            env: start.env.clone(),
-            stdin: start.stdin.clone(),
-            spot,
-            is_guarded: start.is_guarded,
-        };
-        self.run(inner, command);
+        let mut start = start.beneath(&mut state);
+        // `sudo A=b cmd`, `npx -- cmd`
+        while let Some(first) = command.first() {
+            match first.text.split_once('=').filter(|_| !first.text.starts_with('-')) {
+                Some((name, _)) => {
+                    let value = first.tail(name.len() + 1);
+                    self.note_exported(name, &value);
+                    start.env.push((name.to_owned(), value));
+                }
+                None if first.is("--") => {}
+                None => break,
+            }
+            command = &command[1..];
+        }
+        let Some(first) = command.first() else { return };
+        // The shell itself runs these three; a prefix in front of them would look for a program.
+        if matches!(call.name, "exec" | "command" | "builtin") {
+            start.spot = match (&start.spot, first.span.as_ref()) {
+                (Some(whole), Some(inner)) => Some(inner.start..whole.end),
+                _ => None,
+            };
+        }
+        self.run(start, command);
     }
 
-    /// `env [-i] [-u NAME] [-C DIR] [-S TEXT] [NAME=VALUE]... [COMMAND]`
-    fn env(&mut self, start: &Start<'_>, args: &[Arg]) {
-        let syntax = Syntax { short: "u:C:S:", long: &["unset", "chdir", "split-string"], in_order: true };
-        let options = options::read(args, syntax);
-        if options.has(&["S", "split-string", "C", "chdir"]) {
-            return self.unknown(&format!("env {}", typed(args)), "what it starts is not known");
-        }
-        let is_setting = |arg: &&&Arg| {
-            arg.text.split_once('=').is_some_and(|(name, _)| {
-                !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            })
-        };
-        let settings: Vec<&Arg> = options.operands.iter().take_while(is_setting).copied().collect();
-        let command: Vec<Arg> = options.operands[settings.len()..].iter().map(|arg| (*arg).clone()).collect();
-        let mut env = start.env.clone();
-        env.extend(
-            settings.iter().filter_map(|arg| arg.text.split_once('=').map(|(name, _)| name.to_owned())),
-        );
+    fn inner(&mut self, start: &Start<'_>, command: &[Arg]) {
         let mut state = start.state.clone();
-        let inner = Start {
-            state: &mut state,
-            env,
-            stdin: start.stdin.clone(),
-            spot: start.spot.clone(),
-            is_guarded: start.is_guarded,
+        self.run(start.beneath(&mut state), command);
+    }
+
+    /// `env [-i] [-u NAME] [NAME=VALUE]... [COMMAND]`
+    pub(super) fn env(&mut self, start: &Start<'_>, call: &Call<'_>) {
+        if call.options.has(&["S", "split-string", "C", "chdir"]) {
+            return self.unknown(&typed(call.all), "what it starts is not known");
+        }
+        let setting = |arg: &Arg| {
+            let name = arg.text.split_once('=').map(|(name, _)| name.to_owned()).filter(|name| is_name(name));
+            name.map(|name| (name.clone(), arg.tail(name.len() + 1)))
         };
+        let settings: Vec<(String, Arg)> =
+            call.options.operands.iter().map_while(|arg| setting(arg)).collect();
+        let command: Vec<Arg> =
+            call.options.operands[settings.len()..].iter().map(|arg| (*arg).clone()).collect();
+        if !command.is_empty() {
+            settings.iter().for_each(|(name, value)| self.note_exported(name, value));
+        }
+        let mut state = start.state.clone();
+        let mut inner = start.beneath(&mut state);
+        inner.env.extend(settings);
         self.run(inner, &command);
     }
 
     /// What `xargs` adds is not known; what it starts is.
-    fn xargs(&mut self, start: &Start<'_>, args: &[Arg]) {
-        let syntax = Syntax {
-            short: "I:i?n:P:L:l?d:s:E:e?a:",
-            long: &["max-args", "max-procs", "delimiter", "arg-file", "replace", "max-lines"],
-            in_order: true,
-        };
-        let options = options::read(args, syntax);
-        let replaced =
-            options.values(&["I", "replace"]).next().and_then(Arg::as_literal).unwrap_or("{}").to_owned();
+    pub(super) fn xargs(&mut self, start: &Start<'_>, call: &Call<'_>) {
+        let options = &call.options;
+        let replaced = options
+            .values(&["I", "i", "replace"])
+            .next()
+            .and_then(Arg::as_literal)
+            .unwrap_or("{}")
+            .to_owned();
         let mut command: Vec<Arg> = options.operands.iter().map(|arg| (*arg).clone()).collect();
         if command.is_empty() {
             return;
@@ -176,43 +166,66 @@ impl Walker<'_> {
                 arg.known = Known::Head;
             }
         }
-        command.push(Arg { text: "?".to_owned(), known: Known::Head, span: None });
-        self.inner(start, &command, start.spot.clone());
+        command.push(Arg::unknown());
+        self.inner(start, &command);
     }
 
-    /// `find` itself: what it deletes, and what it starts for what it finds.
-    fn find(&mut self, name: &str, start: &Start<'_>, args: &[Arg]) -> bool {
-        let is_expression = |arg: &&Arg| !(arg.text.starts_with('-') || arg.is("(") || arg.is("!"));
-        let mut roots: Vec<Arg> = args.iter().take_while(is_expression).cloned().collect();
-        if roots.is_empty() || name != "find" {
+    /// `find`: what it deletes and writes, and what it starts for what it finds.
+    pub(super) fn find(&mut self, start: &Start<'_>, args: &[Arg]) {
+        let quote = || format!("find {}", typed(args));
+        let is_root = |arg: &&Arg| !(arg.text.starts_with('-') || arg.is("(") || arg.is("!"));
+        let leading =
+            args.iter().take_while(|arg| ["-H", "-L", "-P"].iter().any(|known| arg.is(known))).count();
+        let mut roots: Vec<Arg> = args[leading..].iter().take_while(is_root).cloned().collect();
+        let mut at = leading + roots.len();
+        if roots.iter().any(Arg::may_be_option) {
+            self.unknown(&quote(), "its options are not known");
+        }
+        if roots.is_empty() {
             roots = vec![Arg::literal(".")];
         }
-        let mut at = 0;
         while let Some(arg) = args.get(at) {
             at += 1;
             match arg.text.as_str() {
                 "-delete" => roots.iter().for_each(|root| self.write_tree(root, start.state)),
-                "-exec" | "-execdir" | "-ok" | "-okdir" | "-x" | "-X" | "--exec" | "--exec-batch" => {
-                    let length = args[at..].iter().position(|arg| arg.is(";") || arg.is("+"));
-                    let command = &args[at..length.map_or(args.len(), |length| at + length)];
-                    at += command.len();
-                    self.for_each_found(start, &roots, command);
+                "-exec" | "-execdir" | "-ok" | "-okdir" => {
+                    let command = exec_command(&args[at..]);
+                    at += command.len() + 1;
+                    let is_elsewhere = arg.text.ends_with("dir");
+                    self.for_each_found(start, &roots, command, is_elsewhere);
                 }
                 "-fprint" | "-fprint0" | "-fls" | "-fprintf" => {
+                    let taken = 1 + usize::from(arg.is("-fprintf"));
                     if let Some(file) = args.get(at) {
                         self.write(file, start.state);
                     }
+                    at += taken;
                 }
-                _ if arg.may_be_option() => {
-                    self.unknown(&format!("{name} {}", typed(args)), "its options are not known");
+                text if arg.known == Known::All && FIND.contains(&text) => {}
+                text if arg.known == Known::All
+                    && FIND.iter().any(|known| known.strip_suffix('=') == Some(text)) =>
+                {
+                    at += 1;
                 }
-                _ => {}
+                _ => self.unknown(&quote(), "its options are not known"),
             }
         }
-        true
     }
 
-    fn for_each_found(&mut self, start: &Start<'_>, roots: &[Arg], command: &[Arg]) {
+    /// `fd` starts what stands behind `-x` and `-X`, which take the rest of the line.
+    pub(super) fn fd(&mut self, start: &Start<'_>, call: &Call<'_>) {
+        let starts = |arg: &Arg| ["-x", "-X", "--exec", "--exec-batch"].iter().any(|option| arg.is(option));
+        if let Some(at) = call.args.iter().position(starts) {
+            self.for_each_found(start, &[Arg::literal(".")], &call.args[at + 1..], false);
+        }
+    }
+
+    fn for_each_found(&mut self, start: &Start<'_>, roots: &[Arg], command: &[Arg], is_elsewhere: bool) {
+        let mut state = start.state.clone();
+        if is_elsewhere {
+            state.enter(Vec::new());
+        }
+        let start = start.beneath(&mut state);
         for root in roots {
             let found = match root.known {
                 Known::All => {
@@ -237,72 +250,32 @@ impl Walker<'_> {
                     arg.text.truncate(arg.text.find("{}").unwrap_or(0));
                 }
             }
-            self.inner(start, &command, start.spot.clone());
+            self.inner(&start, &command);
         }
     }
 
-    /// mala's own commands are harmless; what they start is judged, but guarded already.
-    fn own(&mut self, start: &Start<'_>, args: &[Arg]) {
-        let Some(dashes) = args.iter().position(|arg| arg.is("--")) else { return };
-        if !args.first().is_some_and(|verb| verb.is("test") || verb.is("exec")) {
-            return;
+    /// mala's own commands keep to the locks; what they start is judged, but guarded already.
+    pub(super) fn own(&mut self, start: &Start<'_>, call: &Call<'_>) {
+        let verb = call.args.first().and_then(Arg::as_literal).unwrap_or_default();
+        let dashes = call.args.iter().position(|arg| arg.is("--"));
+        match (verb, dashes) {
+            ("test" | "exec", Some(dashes)) => {
+                let mut state = start.state.clone();
+                let mut inner = start.beneath(&mut state);
+                inner.spot = None;
+                inner.is_guarded &= verb != "test";
+                self.run(inner, &call.args[dashes + 1..]);
+            }
+            ("commit", _) => self.unknown(&typed(call.all), HOOKS),
+            _ if OWN.contains(&verb) => {}
+            _ => self.unknown(&typed(call.all), NOT_KNOWN),
         }
-        let mut state = start.state.clone();
-        let inner = Start {
-            state: &mut state,
-            env: start.env.clone(),
-            stdin: start.stdin.clone(),
-            spot: None,
-            is_guarded: !args[0].is("test"),
-        };
-        self.run(inner, &args[dashes + 1..]);
     }
 }
 
-#[derive(Clone, Copy)]
-enum Inner<'a> {
-    Command(&'a [Arg]),
-    Unclear,
-}
-
-/// The command behind the wrapper `name`; nothing if it is no wrapper.
-fn behind<'a>(name: &str, args: &'a [Arg]) -> Option<Inner<'a>> {
-    if let Some((_, verbs)) = RUNNERS.iter().find(|(tool, _)| *tool == name) {
-        let verb = args.iter().position(|arg| !arg.text.starts_with('-'))?;
-        if !verbs.iter().any(|word| args[verb].is(word)) {
-            return None;
-        }
-        return Some(last_operands(&args[verb + 1..], RUNNER, 0));
-    }
-    let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name))?;
-    // `command -v NAME` only looks it up.
-    if name == "command" && args.first().is_some_and(|arg| arg.is("-v") || arg.is("-V")) {
-        return Some(Inner::Command(&[]));
-    }
-    if name == "time"
-        && args.iter().take_while(|arg| arg.text.starts_with('-')).any(|arg| arg.text.starts_with("-o"))
-    {
-        return Some(Inner::Unclear);
-    }
-    if name == "flock" && args.iter().any(|arg| arg.is("-c")) {
-        return Some(Inner::Unclear);
-    }
-    Some(last_operands(args, wrapper.syntax, wrapper.skip))
-}
-
-fn last_operands(args: &[Arg], syntax: Syntax, skip: usize) -> Inner<'_> {
-    let options = options::read(args, syntax);
-    if options.doubtful && options.operands.first().is_none_or(|first| first.may_be_option()) {
-        return Inner::Unclear;
-    }
-    let count = options.operands.len().saturating_sub(skip);
-    let mut command = &args[args.len() - count..];
-    // `sudo A=b cmd`, `npx -- cmd`
-    while command
-        .first()
-        .is_some_and(|arg| arg.is("--") || (arg.text.contains('=') && !arg.text.starts_with('-')))
-    {
-        command = &command[1..];
-    }
-    Inner::Command(command)
+/// The command of `-exec`: up to `;`, or to the `+` behind a `{}`.
+fn exec_command(args: &[Arg]) -> &[Arg] {
+    let ends = |at: usize| args[at].is(";") || (args[at].is("+") && at > 0 && args[at - 1].is("{}"));
+    let end = (0..args.len()).find(|at| ends(*at)).unwrap_or(args.len());
+    &args[..end]
 }

@@ -4,87 +4,84 @@ use std::path::Path;
 
 use super::expand::{Arg, Known};
 use super::notes::typed;
-use super::options::{self, PLAIN, Syntax};
-use super::sed;
+use super::options::Options;
+use super::programs::{Call, NOT_KNOWN};
 use super::state::State;
+use super::table::{Role, Special};
 use super::walk::{Start, Stdin, Walker};
 use crate::patch;
 
-pub(super) const fn syntax(short: &'static str, long: &'static [&'static str]) -> Syntax {
-    Syntax { short, long, in_order: false }
-}
-
 impl Walker<'_> {
-    /// Notes what a known program writes; false if it is not known.
-    pub(super) fn writer(&mut self, name: &str, start: &Start<'_>, args: &[Arg]) -> bool {
-        let state: &State = start.state;
-        match name {
-            "rm" | "unlink" | "shred" | "rmdir" => self.remove(args, state),
-            "touch" => self.all(args, syntax("d:r:t:", &["date", "reference", "time"]), state),
-            "truncate" => self.all(args, syntax("s:r:", &["size", "reference"]), state),
-            "tee" | "sponge" => self.all(args, PLAIN, state),
-            "chmod" | "chown" | "chgrp" => self.mode(args, state),
-            "mv" | "cp" | "ln" | "install" | "rsync" | "scp" => self.transfer(name, args, state),
-            "sed" | "gsed" => self.sed(args, state),
-            "perl" => self.perl(start, args),
-            "awk" | "gawk" | "mawk" | "nawk" => self.awk(args, state),
-            "dd" => self.dd(args, state),
-            "sort" => {
-                self.output_option(args, syntax("o:k:t:S:T:", &["output", "key"]), &["o", "output"], state);
-            }
-            "shuf" | "iconv" => {
-                self.output_option(args, syntax("o:n:i:f:t:", &["output"]), &["o", "output"], state);
-            }
-            "curl" => self.curl(args, state),
-            "patch" => self.patch(start, args),
-            "apply_patch" | "applypatch" => self.apply_patch(start, args),
-            "ed" | "ex" | "vi" | "vim" | "nvim" | "emacs" | "nano" | "red" => self.editor(name, args, state),
-            "uniq" | "xxd" => {
-                let options = options::read(args, syntax("f:s:w:l:c:o:g:", &[]));
+    /// What a program with plain rules does with its operands. True if it surely succeeds.
+    pub(super) fn plain(&mut self, role: Role, call: &Call<'_>, state: &State) -> bool {
+        let (name, options) = (call.name, &call.options);
+        match role {
+            Role::Reads => return matches!(name, ":" | "true" | "echo"),
+            Role::TakesNone if !options.operands.is_empty() => self.unknown(&typed(call.all), NOT_KNOWN),
+            Role::Removes => self.remove(options, state),
+            Role::Writes => options.operands.iter().for_each(|operand| self.write(operand, state)),
+            Role::WritesSecond => {
                 if let Some(output) = options.operands.get(1) {
                     self.write(output, state);
                 }
+                // One word may become two.
+                if options.operands.iter().any(|operand| operand.known != Known::All) {
+                    self.unknown(&typed(call.all), NOT_KNOWN);
+                }
             }
-            "tar" | "bsdtar" => self.archive(args, state),
-            "gzip" | "gunzip" | "bzip2" | "bunzip2" | "xz" | "unxz" | "zstd" => {
-                self.compress(name, args, state);
-            }
-            _ => return self.formatter(name, args, state),
+            Role::WritesValue(names) => options.values(names).for_each(|output| self.write(output, state)),
+            Role::ChangesMode => self.mode(options, state),
+            Role::Transfers => self.transfer(call, state),
+            Role::RewritesUnless(looks) if !options.has(looks) => self.rewrite(call, state),
+            Role::RewritesIf(writes) if options.has(writes) => self.rewrite(call, state),
+            _ => {}
         }
-        true
+        false
     }
 
-    fn all(&mut self, args: &[Arg], syntax: Syntax, state: &State) {
-        let options = options::read(args, syntax);
-        options.operands.iter().for_each(|operand| self.write(operand, state));
+    /// What a program does whose arguments need a closer look.
+    pub(super) fn writer(&mut self, special: Special, name: &str, start: &Start<'_>, call: &Call<'_>) {
+        let state: &State = start.state;
+        match special {
+            Special::Sed => self.sed(call, state),
+            Special::Perl => self.perl(call, state),
+            Special::Awk => self.awk(call, state),
+            Special::Dd => self.dd(call, state),
+            Special::Curl => self.curl(call, state),
+            Special::Patch => self.patch(start, call),
+            Special::ApplyPatch => self.apply_patch(start, call),
+            Special::Archive => self.archive(call, state),
+            Special::Compresses => self.compress(call, state),
+            Special::Editor => {
+                let files = call.options.operands.iter().filter(|arg| !arg.text.starts_with('+'));
+                files.for_each(|file| self.write(file, state));
+                self.unknown(&typed(call.all), "an editor's commands are not read");
+            }
+            _ => self.unknown(&format!("{name} {}", typed(call.args)), NOT_KNOWN),
+        }
     }
 
-    pub(super) fn remove(&mut self, args: &[Arg], state: &State) {
-        let options = options::read(args, syntax("n:s:", &[]));
+    pub(super) fn remove(&mut self, options: &Options<'_>, state: &State) {
         let is_deep = options.has(&["r", "R", "recursive"]);
         for operand in &options.operands {
             if is_deep { self.write_tree(operand, state) } else { self.write(operand, state) }
         }
     }
 
-    fn mode(&mut self, args: &[Arg], state: &State) {
-        let options = options::read(args, syntax("", &["reference", "from"]));
+    fn mode(&mut self, options: &Options<'_>, state: &State) {
         let is_deep = options.has(&["R", "recursive"]);
         // `chmod -x file`: what looks like an option is the mode.
-        let has_mode = options.has(&["reference"]) || options.has(&["x", "w", "r"]);
+        let has_mode = options.has(&["reference", "x", "w", "r"]);
         for operand in options.operands.iter().skip(usize::from(!has_mode)) {
             if is_deep { self.write_tree(operand, state) } else { self.write(operand, state) }
         }
     }
 
     /// `mv`, `cp` and their like: sources, then a destination or `-t FOLDER`.
-    pub(super) fn transfer(&mut self, name: &str, args: &[Arg], state: &State) {
-        let options = options::read(args, transfer_syntax(name));
+    pub(super) fn transfer(&mut self, call: &Call<'_>, state: &State) {
+        let (name, options) = (call.name, &call.options);
         if name == "install" && options.has(&["d", "directory"]) {
             return;
-        }
-        if options.doubtful {
-            self.unknown(&format!("{name} {}", typed(args)), "its arguments are not known");
         }
         let folder = options.values(&["t", "target-directory"]).next().cloned();
         let (sources, target) = match (&folder, options.operands.split_last()) {
@@ -92,6 +89,7 @@ impl Walker<'_> {
             (None, Some((target, sources))) => (sources, *target),
             (None, None) => return,
         };
+        self.note_new_names(call, target);
         let is_deep = options.has(&["r", "R", "a", "recursive", "archive"]);
         if name == "mv" || (name == "rsync" && options.has(&["remove-source-files"])) {
             for source in sources {
@@ -106,8 +104,13 @@ impl Walker<'_> {
             let last = Path::new(&target.text).file_name().and_then(|name| name.to_str()).unwrap_or("?");
             return self.write(&Arg::literal(last), state);
         }
-        let is_remote = matches!(name, "scp" | "rsync") && target.text.contains(':');
-        if is_remote {
+        if matches!(name, "scp" | "rsync") && is_remote(target) {
+            return;
+        }
+        if name == "clone" {
+            return self.clone_into(call, target, sources, state);
+        }
+        if sources.is_empty() && matches!(name, "cp" | "mv" | "install") {
             return;
         }
         let into_folder = folder.is_some() || sources.len() > 1 || target.text.ends_with('/');
@@ -124,6 +127,38 @@ impl Walker<'_> {
         }
     }
 
+    /// `git clone`: a folder that is new or empty.
+    fn clone_into(&mut self, call: &Call<'_>, target: &Arg, sources: &[&Arg], state: &State) {
+        if sources.is_empty() {
+            return self.unknown(&typed(call.all), "the files it makes are not known");
+        }
+        self.write_tree(target, state);
+    }
+
+    /// After a link, a copied link or a moved folder, a name that is written later may lead elsewhere than it does now.
+    fn note_new_names(&mut self, call: &Call<'_>, target: &Arg) {
+        let options = &call.options;
+        let makes_links = options.has(&[
+            "a",
+            "d",
+            "P",
+            "R",
+            "r",
+            "l",
+            "s",
+            "archive",
+            "recursive",
+            "links",
+            "link",
+            "symbolic-link",
+            "no-dereference",
+        ]);
+        let is_new = self.makes_folders && call.name != "ln";
+        if matches!(call.name, "mv" | "ln" | "rsync") || (call.name == "cp" && makes_links) || is_new {
+            self.unknown(&typed(call.all), &format!("what `{}` is from then on is not known", target.text));
+        }
+    }
+
     /// True if it is a folder wherever the shell may be.
     fn is_known_folder(&mut self, arg: &Arg, state: &State) -> bool {
         let paths = self.paths(arg, state);
@@ -134,151 +169,56 @@ impl Walker<'_> {
         arg.known == Known::Pattern || self.paths(arg, state).iter().any(|path| self.is_folder(path))
     }
 
-    fn sed(&mut self, args: &[Arg], state: &State) {
-        let options = options::read(args, syntax("e:f:i?l:", &["expression", "file", "line-length"]));
-        let quote = || format!("sed {}", typed(args));
-        if options.doubtful || options.has(&["f", "file"]) {
-            self.unknown(&quote(), "its script or options are not known");
+    /// What a formatter rewrites: files, or all of a folder.
+    fn rewrite(&mut self, call: &Call<'_>, state: &State) {
+        if call.options.operands.is_empty() || matches!(call.name, "cargo" | "go") {
+            return self.unknown(&typed(call.all), "it formats files that are not named");
         }
-        let given: Vec<Arg> = options.values(&["e", "expression"]).cloned().collect();
-        let has_script = !given.is_empty() || options.has(&["f", "file"]);
-        // `sed -i '' SCRIPT FILE`: elsewhere than on Linux, the suffix is a word of its own.
-        let has_suffix = options.has(&["i"]) && options.operands.first().is_some_and(|first| first.is(""));
-        let operands = &options.operands[usize::from(has_suffix)..];
-        let files = &operands[usize::from(!has_script).min(operands.len())..];
-        // `-Ei` and `-ni` are read letter by letter; `-i.bak` also makes a copy.
-        if in_place(args) {
-            for file in files {
-                self.write(file, state);
-            }
-            for suffix in options.values(&["i", "in-place"]).filter(|suffix| !suffix.text.is_empty()) {
-                for file in files.iter().filter(|file| file.known == Known::All) {
-                    let copy = match suffix.text.contains('*') {
-                        true => suffix.text.replace('*', &file.text),
-                        false => format!("{}{}", file.text, suffix.text),
-                    };
-                    self.write(&Arg { text: copy, known: suffix.known, span: None }, state);
-                }
-            }
-        }
-        let scripts = given.iter().chain(operands.first().copied().filter(|_| !has_script));
-        for script in scripts {
-            let is_harmless = script.known != Known::Head && sed::is_harmless(&script.text);
-            if !is_harmless && script.known != Known::Head {
-                self.unknown(&quote(), "its script writes files or runs commands");
-            }
+        call.options.operands.iter().for_each(|file| self.write_files(file, state));
+    }
+
+    /// The file, or the files below it if it is a folder.
+    pub(super) fn write_files(&mut self, arg: &Arg, state: &State) {
+        if arg.known == Known::All && self.may_be_folder(arg, state) {
+            self.write_below(arg, state);
+        } else {
+            self.write(arg, state);
         }
     }
 
-    fn perl(&mut self, start: &Start<'_>, args: &[Arg]) {
-        let options = options::read(args, syntax("e:E:i?I:M:m:F:0?l?", &[]));
-        let letters = args.iter().take_while(|arg| arg.text.starts_with('-'));
-        let is_in_place = options.has(&["i"]) || letters.clone().any(|arg| arg.is("-pi") || arg.is("-ni"));
-        let has_code = options.has(&["e", "E"]);
-        if is_in_place && has_code && !options.doubtful {
-            let mut code = options.values(&["e", "E"]);
-            let is_plain = code.all(|code| code.known == Known::All && is_plain_perl(&code.text));
-            options.operands.iter().for_each(|file| self.write(file, start.state));
-            for suffix in options.values(&["i"]).filter(|suffix| !suffix.text.is_empty()) {
-                for file in &options.operands {
-                    let copy = format!("{}{}", file.text, suffix.text);
-                    self.write(&Arg { text: copy, known: file.known, span: None }, start.state);
-                }
-            }
-            if is_plain {
-                return;
-            }
-        }
-        if !options.has(&["v", "V", "c"]) && (!args.is_empty() || start.stdin != Stdin::Inherited) {
-            self.unknown(&format!("perl {}", typed(args)), "it runs code that is not read");
-        }
-    }
-
-    fn awk(&mut self, args: &[Arg], state: &State) {
-        let options =
-            options::read(args, syntax("f:F:v:i:", &["file", "field-separator", "assign", "include"]));
-        let is_in_place = options.values(&["i", "include"]).any(|value| value.text.starts_with("inplace"));
-        let has_file = options.has(&["f", "file"]);
-        let program = options.operands.first().filter(|_| !has_file);
-        let writes = program.is_none_or(|program| {
-            let text = &program.text;
-            program.known == Known::Head
-                || (text.contains("print") && text.contains('>'))
-                || text.contains("system")
-                || (text.contains('|') && text.contains('"'))
-        });
-        if has_file || (writes && program.is_some()) || options.doubtful {
-            self.unknown(&format!("awk {}", typed(args)), "its program may write files or run commands");
-        }
-        if is_in_place {
-            options.operands.iter().skip(usize::from(!has_file)).for_each(|file| self.write(file, state));
-        }
-    }
-
-    fn dd(&mut self, args: &[Arg], state: &State) {
-        for arg in args {
+    fn dd(&mut self, call: &Call<'_>, state: &State) {
+        for arg in call.args {
             if arg.text.starts_with("of=") {
-                self.write(&arg.tail(3), state);
-            } else if arg.may_be_option() {
-                self.unknown(&format!("dd {}", typed(args)), "its arguments are not known");
+                self.write(&arg.tail("of=".len()), state);
+            } else if arg.known != Known::All && !arg.text.contains('=') {
+                self.unknown(&typed(call.all), "its arguments are not known");
             }
         }
     }
 
-    fn output_option(&mut self, args: &[Arg], syntax: Syntax, names: &[&str], state: &State) {
-        let options = options::read(args, syntax);
-        let outputs: Vec<Arg> = options.values(names).cloned().collect();
-        outputs.iter().for_each(|output| self.write(output, state));
-    }
-
-    fn curl(&mut self, args: &[Arg], state: &State) {
-        let syntax = syntax(
-            "o:d:H:X:u:A:e:b:c:F:T:x:m:w:D:K:C:r:E:",
-            &[
-                "output",
-                "data",
-                "header",
-                "request",
-                "user",
-                "cookie-jar",
-                "dump-header",
-                "output-dir",
-                "config",
-                "url",
-                "max-time",
-                "retry",
-                "data-raw",
-                "data-binary",
-                "form",
-                "proxy",
-                "cacert",
-            ],
-        );
-        self.output_option(args, syntax, &["o", "output", "c", "cookie-jar", "D", "dump-header"], state);
-        let options = options::read(args, syntax);
-        if options.has(&["O", "remote-name", "remote-name-all", "output-dir", "K", "config"])
-            || options.doubtful
-        {
-            self.unknown(&format!("curl {}", typed(args)), "the files it saves are not known");
+    fn curl(&mut self, call: &Call<'_>, state: &State) {
+        let options = &call.options;
+        let outputs = ["o", "output", "c", "cookie-jar", "D", "dump-header"];
+        options.values(&outputs).for_each(|output| self.write(output, state));
+        // Since 8.3 `%output{FILE}` in it names a file.
+        let formats = options.values(&["w", "write-out"]);
+        let is_plain = formats.into_iter().all(|format| {
+            format.known == Known::All && !format.text.contains("%output") && !format.text.starts_with('@')
+        });
+        if !is_plain || options.has(&["O", "J"]) {
+            self.unknown(&typed(call.all), "the files it saves are not known");
         }
     }
 
-    fn patch(&mut self, start: &Start<'_>, args: &[Arg]) {
-        let options =
-            options::read(args, syntax("p:i:d:o:r:B:D:F:", &["strip", "input", "directory", "output"]));
-        if options.has(&["dry-run"]) {
-            return;
-        }
-        if let Some(file) =
-            options.operands.first().copied().or_else(|| options.values(&["o", "output"]).next())
-        {
-            return self.write(file, start.state);
-        }
+    /// It may save what was there before and what does not fit in other files.
+    fn patch(&mut self, start: &Start<'_>, call: &Call<'_>) {
+        let options = &call.options;
         let strip = options.values(&["p", "strip"]).next().map(|value| value.text.parse().unwrap_or(1));
-        let is_here = !options.has(&["i", "input", "d", "directory"]) && !options.doubtful;
-        match (&start.stdin, is_here) {
-            (Stdin::Text(text), true) => self.diff(text, strip.unwrap_or(0), args, start.state),
-            _ => self.unknown(&format!("patch {}", typed(args)), "the files it changes are not known"),
+        let file = options.operands.first().copied().or_else(|| options.values(&["o", "output"]).next());
+        match (file, &start.stdin) {
+            (Some(file), _) => self.write(file, start.state),
+            (None, Stdin::Text(text)) => self.diff(text, strip.unwrap_or(0), call.all, start.state),
+            _ => {}
         }
     }
 
@@ -290,8 +230,8 @@ impl Walker<'_> {
         paths.into_iter().for_each(|path| self.write(&Arg::literal(path), state));
     }
 
-    fn apply_patch(&mut self, start: &Start<'_>, args: &[Arg]) {
-        let text = match (args, &start.stdin) {
+    fn apply_patch(&mut self, start: &Start<'_>, call: &Call<'_>) {
+        let text = match (call.args, &start.stdin) {
             ([text], _) if text.known == Known::All => Some(text.text.clone()),
             ([], Stdin::Text(text)) => Some(text.clone()),
             _ => None,
@@ -304,59 +244,42 @@ impl Walker<'_> {
         }
     }
 
-    fn editor(&mut self, name: &str, args: &[Arg], state: &State) {
-        let options = options::read(args, syntax("c:S:s:u:", &["cmd"]));
-        let operands: Vec<&Arg> =
-            options.operands.iter().copied().filter(|arg| !arg.text.starts_with('+')).collect();
-        operands.iter().for_each(|file| self.write(file, state));
-        if operands.len() < options.operands.len()
-            || options.has(&["c", "S", "s", "cmd"])
-            || operands.is_empty()
-        {
-            self.unknown(&format!("{name} {}", typed(args)), "an editor's commands are not read");
-        }
-    }
-
-    fn archive(&mut self, args: &[Arg], state: &State) {
+    fn archive(&mut self, call: &Call<'_>, state: &State) {
         // The first word may be a bundle of options without a dash.
-        let first = args.first().map_or("", |arg| arg.text.as_str());
+        let first = call.args.first().map_or("", |arg| arg.text.as_str());
         let letters = if first.starts_with("--") { "" } else { first.trim_start_matches('-') };
-        let has = |letter: char, long: &str| letters.contains(letter) || args.iter().any(|arg| arg.is(long));
-        if has('x', "--extract") || has('x', "--get") {
-            return self.unknown(&format!("tar {}", typed(args)), "the files it unpacks are not known");
+        let has =
+            |letter: char, long: &str| letters.contains(letter) || call.args.iter().any(|arg| arg.is(long));
+        let is_listing = has('t', "--list") && !has('c', "--create");
+        let is_plain = letters.chars().all(|letter| "ctzjJvfhp".contains(letter));
+        if has('x', "--extract") || !is_plain || !(is_listing || has('c', "--create")) {
+            return self.unknown(&typed(call.all), "the files it unpacks are not known");
         }
-        if has('t', "--list") && !has('c', "--create") {
-            return;
-        }
-        let file = args.get(1).filter(|_| letters.ends_with('f'));
-        match file.or_else(|| args.iter().position(|arg| arg.is("-f")).and_then(|at| args.get(at + 1))) {
+        let named = call.args.get(1).filter(|_| letters.ends_with('f'));
+        let file = named.or_else(|| call.options.values(&["f", "file"]).next());
+        match file {
+            // It asks another machine for `host:file`.
+            Some(file) if is_remote(file) => self.unknown(&typed(call.all), "it starts another program"),
+            _ if is_listing => {}
             Some(file) => self.write(file, state),
-            None => self.unknown(&format!("tar {}", typed(args)), "the file it makes is not known"),
+            None => self.unknown(&typed(call.all), "the file it makes is not known"),
         }
     }
 
-    fn compress(&mut self, name: &str, args: &[Arg], state: &State) {
-        let options = options::read(args, syntax("S:T:o:", &["suffix", "threads"]));
-        if options.has(&["c", "stdout", "t", "test", "l", "list"]) {
+    fn compress(&mut self, call: &Call<'_>, state: &State) {
+        if call.options.has(&["c", "stdout", "to-stdout", "t", "test", "l", "list"]) {
             return;
         }
-        options.operands.iter().for_each(|file| self.write(file, state));
-        if !options.operands.is_empty() {
-            self.unknown(&format!("{name} {}", typed(args)), "it makes files with other names");
+        call.options.operands.iter().for_each(|file| self.write(file, state));
+        if !call.options.operands.is_empty() {
+            self.unknown(&typed(call.all), "it makes files with other names");
         }
     }
 }
 
-fn transfer_syntax(name: &str) -> Syntax {
-    match name {
-        "install" => syntax("t:S:m:o:g:", &["target-directory", "suffix", "mode", "owner", "group"]),
-        "rsync" => syntax(
-            "e:f:M:",
-            &["rsh", "exclude", "include", "filter", "exclude-from", "include-from", "files-from"],
-        ),
-        "scp" => syntax("c:F:i:J:l:o:P:S:", &[]),
-        _ => syntax("t:S:", &["target-directory", "suffix"]),
-    }
+/// `host:file`; what has a slash in front of the colon is a file of this machine.
+fn is_remote(arg: &Arg) -> bool {
+    arg.text.split('/').next().is_some_and(|first| first.contains(':'))
 }
 
 /// The name `source` gets in the folder `target`.
@@ -375,27 +298,4 @@ fn inside(target: &Arg, source: &Arg) -> Arg {
         (_, false) => Known::All,
     };
     Arg { text, known, span: None }
-}
-
-/// True if sed edits files in place: `-i`, `-i.bak`, `-Ei`, `-ni`, `--in-place`.
-fn in_place(args: &[Arg]) -> bool {
-    args.iter().take_while(|arg| !arg.is("--")).any(|arg| {
-        arg.text.starts_with("--in-place")
-            || (arg.text.starts_with('-')
-                && !arg.text.starts_with("--")
-                && arg.text[1..]
-                    .chars()
-                    .take_while(|char| !matches!(char, 'e' | 'f' | 'l'))
-                    .any(|char| char == 'i'))
-    })
-}
-
-/// A one-liner that only changes the line it was given.
-fn is_plain_perl(code: &str) -> bool {
-    let is_edit =
-        code.starts_with("s/") || code.starts_with("s|") || code.starts_with("s{") || code.starts_with("tr/");
-    is_edit
-        && !["`", "system", "open", "exec", "unlink", "rename", "qx", "/e", "|e", "}e"]
-            .iter()
-            .any(|bad| code.contains(bad))
 }

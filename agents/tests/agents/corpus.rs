@@ -155,7 +155,8 @@ fn harmless_calls_pass() {
     let mut wrong = Vec::new();
     for call in &corpus {
         let plan = judge(call);
-        if !inside(&plan).is_empty() || !plan.objections.is_empty() || !plan.unknown.is_empty() {
+        let is_expected = |line: &String| call.unknown.iter().any(|words| line.contains(words));
+        if !inside(&plan).is_empty() || !plan.objections.is_empty() || !plan.unknown.iter().all(is_expected) {
             wrong.push(format!("{}\n    {plan:?}", title(call)));
         }
     }

@@ -3,5 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod corpus;
+mod generated;
 mod payloads;
 mod plugin;

@@ -8,7 +8,6 @@ use mala_agents::hook::{MAX_PAYLOAD_BYTES, parse};
 use mala_agents::{Client, HookCall, Rendered};
 use mala_core::{Scope, Target};
 use mala_session::hook::{self, HookContext};
-use serde::de::IgnoredAny;
 
 use crate::context::Context;
 use crate::error::{CliError, Code};
@@ -72,8 +71,9 @@ fn unless_it_panics(judge: impl FnOnce() -> Result<Rendered, CliError>) -> Resul
 fn read(context: &Context) -> Result<Vec<u8>, CliError> {
     let mut input = context.ui.input();
     let (mut text, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+    let mut nesting = Nesting::default();
     let until = Instant::now() + PATIENCE;
-    while text.len() <= MAX_PAYLOAD_BYTES && !is_whole(&text) {
+    while text.len() <= MAX_PAYLOAD_BYTES && !nesting.is_closed {
         if !context.ui.has_input(until.saturating_duration_since(Instant::now()))? {
             let seconds = PATIENCE.as_secs();
             let error = format!("no whole hook call came on standard input within {seconds} s");
@@ -81,7 +81,10 @@ fn read(context: &Context) -> Result<Vec<u8>, CliError> {
         }
         match input.read(&mut chunk) {
             Ok(0) => break,
-            Ok(length) => text.extend_from_slice(&chunk[..length]),
+            Ok(length) => {
+                nesting.read(&chunk[..length]);
+                text.extend_from_slice(&chunk[..length]);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
         }
@@ -89,9 +92,33 @@ fn read(context: &Context) -> Result<Vec<u8>, CliError> {
     Ok(text)
 }
 
-fn is_whole(text: &[u8]) -> bool {
-    let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
-    text.trim_ascii_end().ends_with(b"}") && serde_json::from_slice::<IgnoredAny>(text).is_ok()
+/// Where a JSON document ends, found out while it comes: looking at all of it again with each piece would take the square of
+/// its length.
+#[derive(Debug, Default)]
+struct Nesting {
+    depth: usize,
+    is_in_text: bool,
+    is_escaped: bool,
+    /// The brace that opened first is closed.
+    is_closed: bool,
+}
+
+impl Nesting {
+    fn read(&mut self, piece: &[u8]) {
+        for byte in piece {
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.is_in_text => self.is_escaped = true,
+                b'"' => self.is_in_text = !self.is_in_text,
+                b'{' if !self.is_in_text => self.depth += 1,
+                b'}' if !self.is_in_text => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.is_closed |= self.depth == 0;
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 fn parsed(client: Client, text: &[u8]) -> Result<HookCall, CliError> {
@@ -115,6 +142,18 @@ fn write(context: &Context, rendered: &Rendered) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_a_call_is_seen_wherever_it_is_cut() {
+        let call = br#" {"a": {"b": "}\"}\\"}, "c": [{}]}"#;
+        for at in 0..call.len() {
+            let mut nesting = Nesting::default();
+            nesting.read(&call[..at]);
+            assert!(!nesting.is_closed, "{at}");
+            nesting.read(&call[at..]);
+            assert!(nesting.is_closed, "{at}");
+        }
+    }
 
     #[test]
     fn a_panic_is_a_refusal_with_a_reason() {

@@ -13,6 +13,9 @@ use thiserror::Error;
 
 use crate::key::{MAX_LINKS, canonical};
 
+/// Linux opens no longer path.
+const PATH_MAX: usize = 4096;
+
 /// Name of the folder inside git's common folder that holds everything mala remembers.
 const STATE_FOLDER: &str = "mala";
 const WORK_FOLDER: &str = "mala-work";
@@ -85,7 +88,9 @@ impl Scope {
         let path = canonical(path, MAX_LINKS)
             .map_err(|source| ScopeError::Unreadable { path: path.to_path_buf(), source })?;
         let mut found: Vec<Self> = Vec::new();
-        let mut next = path.ancestors().find(|folder| folder.is_dir()).map(Path::to_path_buf);
+        // The kernel opens no longer one, so it is no folder either, and need not be asked for each part of it.
+        let mut short = path.ancestors().skip_while(|folder| folder.as_os_str().len() >= PATH_MAX);
+        let mut next = short.find(|folder| folder.is_dir()).map(Path::to_path_buf);
         while let Some(folder) = next {
             let top = match Self::discover(&folder) {
                 // Git's own folder of a linked worktree leads to that worktree, which lies elsewhere.
@@ -277,5 +282,13 @@ mod tests {
         git(dir.path(), &["init", "-q", "--bare", "bare.git"]);
         assert!(matches!(Scope::discover(&dir.path().join("bare.git")), Err(ScopeError::Bare { .. })));
         assert!(matches!(Scope::discover(&dir.path().join("gone")), Err(ScopeError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn a_path_of_ten_megabytes_is_placed_at_once() {
+        let (_dir, root) = repo();
+        let deep = root.join("a/".repeat(5_000_000));
+        // Whoever asks for each folder of it does not come to an end here.
+        assert_eq!(Scope::around(&deep).unwrap().len(), 1);
     }
 }

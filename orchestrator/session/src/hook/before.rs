@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use mala_agents::intent::MAX_PATHS;
 use mala_agents::shell::{Plan, Surroundings, Write, plan, rewrite_tests};
 use mala_agents::{Answer, Guess, Intent, ToolCall, When, protected};
 use mala_config::Unlocked;
@@ -26,7 +27,13 @@ use crate::{Ignored, SessionError, acquire, refusal};
 
 /// Decides about one tool call.
 pub(super) fn judge(places: &mut Places<'_>, tool: &ToolCall) -> Result<Answer, SessionError> {
-    match tool.intent()? {
+    let intent = match tool.intent() {
+        Ok(intent) => intent,
+        Err(error) => {
+            return Ok(Answer::Deny { reason: format!("mala: nothing may be written: {}", causes(&error)) });
+        }
+    };
+    match intent {
         Intent::Reads => {
             stale::note_shown(places, tool)?;
             allow(places, None)
@@ -165,6 +172,10 @@ struct Share {
 /// Takes everything that would be written, in each checkout all or none; or refuses the call, or has it wait where that is
 /// better.
 fn take(places: &mut Places<'_>, tool: &ToolCall, writes: &[Write]) -> Result<Option<Answer>, SessionError> {
+    if writes.len() > MAX_PATHS {
+        let reason = format!("mala: this writes more than {MAX_PATHS} files: do it in several calls");
+        return Ok(Some(Answer::Deny { reason }));
+    }
     let mut shares: Vec<(Scope, Share)> = Vec::new();
     for write in writes {
         let path = match write {
@@ -283,8 +294,7 @@ fn shell(
     if let Some(answer) = take(places, tool, &plan.writes)? {
         return Ok(Judged::Refused(answer));
     }
-    let has_patterns = plan.writes.iter().any(|write| matches!(write, Write::Pattern { .. }));
-    if has_patterns || !plan.unknown.is_empty() {
+    if !plan.is_known() {
         expect(places, tool, cwd)?;
     }
     // Under `mala exec` the command is held when it starts.
