@@ -1,41 +1,29 @@
-//! Unix sockets, with descriptors passed along and peers that the kernel names.
+//! Unix sockets, with descriptors passed along and peers that the kernel names: the end of those who ask.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, IoSlice, IoSliceMut, IsTerminal, PipeReader, Read, Write};
+use std::io::{self, IoSlice, IsTerminal, PipeReader, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 use std::{env, thread};
 
 use mala_agents::mcp::{CommandLine, Leash, Ran};
-use mala_store::Party;
 use mala_store::process::Process;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use rustix::event::epoll;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg, sockopt::socket_peercred,
-};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::socket_peercred};
 
-use super::{ClientStreams, CommandRequest, RunCommand, VARIABLE};
-use crate::{SessionError, StoreGuard, Supervised};
+use super::VARIABLE;
+use crate::SessionError;
 
 /// The exit code of a command that did what it was asked to.
 const SUCCESS: u8 = 0;
 
-/// The longest message: far more than the system allows for arguments that make sense here.
-const MAX_MESSAGE_BYTES: u64 = 4 << 20;
-/// So many are served at once; others wait until one of them is done.
-const MAX_REQUESTS: usize = 64;
-/// How long somebody may take to go on with what they have begun to ask.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// The answer to a process that is not served. An exit code is one byte.
+pub(super) const BUSY: [u8; 2] = [75, 75];
 
 /// The socket of this process's supervisor, if it belongs to a tree.
 pub fn supervisor() -> Option<PathBuf> {
@@ -96,19 +84,52 @@ fn put(
     streams: [BorrowedFd<'_>; 3],
 ) -> io::Result<UnixStream> {
     let mut stream = connect(socket)?;
-    send_streams(&stream, streams)?;
-    for text in std::iter::once(here.as_os_str().to_owned()).chain(args) {
-        stream.write_all(&(text.len() as u64).to_le_bytes())?;
-        stream.write_all(text.as_bytes())?;
-    }
-    stream.shutdown(std::net::Shutdown::Write)?;
+    send_request(&mut stream, here, args, streams)?;
     Ok(stream)
 }
 
-fn code(stream: &mut UnixStream) -> io::Result<u8> {
-    let mut code = [0];
-    stream.read_exact(&mut code)?;
-    Ok(code[0])
+pub(super) fn send_request(
+    stream: &mut UnixStream,
+    here: &Path,
+    args: impl Iterator<Item = OsString>,
+    streams: [BorrowedFd<'_>; 3],
+) -> io::Result<()> {
+    // Whoever is turned away is so before everything is said; the answer says why.
+    let ignore_hung_up = |result: io::Result<()>| match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    };
+    ignore_hung_up(send_streams(stream, streams))?;
+    for text in std::iter::once(here.as_os_str().to_owned()).chain(args) {
+        ignore_hung_up(stream.write_all(&(text.len() as u64).to_le_bytes()))?;
+        ignore_hung_up(stream.write_all(text.as_bytes()))?;
+    }
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    Ok(())
+}
+
+/// What the supervisor answers: an exit code, or that it has no time.
+pub(super) fn code(stream: &mut UnixStream) -> io::Result<u8> {
+    let mut answer = [0; BUSY.len()];
+    let mut length = 0;
+    while length < answer.len() {
+        match stream.read(&mut answer[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // What it had not read when it hung up.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset && length > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    match answer[..length] {
+        [code] => Ok(code),
+        [] => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => {
+            let text = "too many of the agent's processes talk to its supervisor: try again in a moment";
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+        }
+    }
 }
 
 /// Has the supervisor run a command for one of this process's calls, and hangs up when the call is over. None of this
@@ -207,57 +228,6 @@ fn is_left(socket: &Path) -> bool {
         && matches!(connect(socket), Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// The supervisor's end. The socket's file goes away with it.
-#[derive(Debug)]
-pub struct SupervisorSocket {
-    socket: PathBuf,
-}
-
-impl SupervisorSocket {
-    /// Listens in the directory `dir` and has `run` act as `party`, which `guard` watches over.
-    pub fn open(dir: &Path, party: &Party, guard: &Arc<StoreGuard>, run: RunCommand) -> io::Result<Self> {
-        fs::create_dir_all(dir)?;
-        let socket = dir.join(format!("{}.sock", std::process::id()));
-        let _ = fs::remove_file(&socket);
-        let folder = File::open(dir)?;
-        let listener = UnixListener::bind(short_path(&folder, &socket))?;
-        let (party, guard) = (party.clone(), guard.clone());
-        thread::Builder::new().spawn(move || answer(&listener, &party, &guard, run))?;
-        Ok(Self { socket })
-    }
-
-    pub fn socket(&self) -> &Path {
-        &self.socket
-    }
-}
-
-impl Drop for SupervisorSocket {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.socket);
-    }
-}
-
-/// Serves whoever comes, so many at once. Where a file or a thread cannot be had, that one is turned away, and others may have
-/// more luck.
-fn answer(listener: &UnixListener, party: &Party, guard: &Arc<StoreGuard>, run: RunCommand) {
-    let at_work = Arc::new(());
-    for stream in listener.incoming() {
-        while Arc::strong_count(&at_work) > MAX_REQUESTS {
-            thread::sleep(POLL_INTERVAL);
-        }
-        let (party, guard, one) = (party.clone(), guard.clone(), at_work.clone());
-        let started = stream.and_then(|stream| {
-            thread::Builder::new().spawn(move || {
-                let _one = one;
-                serve(stream, party, guard, run);
-            })
-        });
-        if started.is_err() {
-            thread::sleep(POLL_INTERVAL);
-        }
-    }
-}
-
 /// Connects to a supervisor of this process. Anybody can make a socket and claim to be one, so the kernel is asked who it is.
 fn connect(socket: &Path) -> io::Result<UnixStream> {
     let folder = File::open(socket.parent().unwrap_or(Path::new("/")))?;
@@ -271,89 +241,26 @@ fn connect(socket: &Path) -> io::Result<UnixStream> {
 }
 
 /// The process at the other end.
-fn peer(stream: &UnixStream) -> io::Result<u32> {
+pub(super) fn peer(stream: &UnixStream) -> io::Result<u32> {
     Ok(socket_peercred(stream)?.pid.as_raw_nonzero().get().unsigned_abs())
 }
 
 /// True if the process `pid` is in the tree of the process `root`.
-fn is_below(pid: u32, root: u32) -> bool {
+pub(super) fn is_below(pid: u32, root: u32) -> bool {
     Process::find(pid).is_some_and(|process| process.ancestors().any(|ancestor| ancestor.pid == root))
 }
 
 /// A socket's path may have only about a hundred characters; through an open folder every path is short.
-fn short_path(folder: &File, socket: &Path) -> PathBuf {
+pub(super) fn short_path(folder: &File, socket: &Path) -> PathBuf {
     Path::new("/proc/self/fd")
         .join(folder.as_raw_fd().to_string())
         .join(socket.file_name().unwrap_or_default())
 }
 
-fn serve(mut stream: UnixStream, party: Party, guard: Arc<StoreGuard>, run: RunCommand) {
-    // Whoever is not of the tree, or does not talk sense, gets no answer.
-    let Ok(Request { here, args, streams, asker, pid }) = receive(&mut stream) else { return };
-    guard.turns().settle();
-    guard.record_commits();
-    let code =
-        run(CommandRequest { here, args, streams, supervised: Supervised { party, asker, pid, guard } });
-    let _ = stream.write_all(&[code]);
-}
-
-struct Request {
-    here: PathBuf,
-    args: Vec<OsString>,
-    streams: ClientStreams,
-    asker: OwnedFd,
-    pid: u32,
-}
-
-fn receive(stream: &mut UnixStream) -> io::Result<Request> {
-    let pid = peer(stream)?;
-    let asker = hang_up(stream)?;
-    if !is_below(pid, std::process::id()) {
-        return Err(io::Error::from(io::ErrorKind::PermissionDenied));
-    }
-    stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
-    let streams = receive_streams(stream)?;
-    let mut message = Vec::new();
-    stream.take(MAX_MESSAGE_BYTES).read_to_end(&mut message)?;
-    let mut texts = Vec::new();
-    let mut rest = message.as_slice();
-    while let Some((length, after)) = rest.split_first_chunk::<8>() {
-        let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        let text = after.get(..length).ok_or(io::ErrorKind::InvalidData)?;
-        texts.push(OsString::from_vec(text.to_vec()));
-        rest = &after[length..];
-    }
-    let mut texts = texts.into_iter();
-    let here = texts.next().map(PathBuf::from).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(Request { here, args: texts.collect(), streams, asker, pid })
-}
-
-/// A handle that becomes readable when the other side of the stream is gone, with its process or before. That it has said
-/// all it wanted to say does not count.
-fn hang_up(stream: &UnixStream) -> io::Result<OwnedFd> {
-    let watch = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    epoll::add(&watch, stream, epoll::EventData::new_u64(0), epoll::EventFlags::HUP)?;
-    Ok(watch)
-}
-
-fn send_streams(stream: &UnixStream, fds: [BorrowedFd<'_>; 3]) -> io::Result<()> {
+pub(super) fn send_streams(stream: &UnixStream, fds: [BorrowedFd<'_>; 3]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&fds));
     sendmsg(stream, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())?;
     Ok(())
-}
-
-fn receive_streams(stream: &UnixStream) -> io::Result<ClientStreams> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    recvmsg(stream, &mut [IoSliceMut::new(&mut [0])], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(mut fds) = message
-            && let (Some(input), Some(out), Some(err)) = (fds.next(), fds.next(), fds.next())
-        {
-            return Ok(ClientStreams { input: input.into(), out: out.into(), err: err.into() });
-        }
-    }
-    Err(io::Error::from(io::ErrorKind::InvalidData))
 }

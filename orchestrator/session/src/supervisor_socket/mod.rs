@@ -8,6 +8,8 @@
 mod elsewhere;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod server;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,7 +20,9 @@ use crate::Supervised;
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::{SupervisorSocket, ask, ask_for, find, left, query, relay, supervisor};
 #[cfg(target_os = "linux")]
-pub use linux::{SupervisorSocket, ask, ask_for, find, left, query, relay, supervisor};
+pub use linux::{ask, ask_for, find, left, query, relay, supervisor};
+#[cfg(target_os = "linux")]
+pub use server::SupervisorSocket;
 
 /// Tells the tree where its supervisor listens. It gives no rights: whoever forgets it is merely refused the store.
 pub const VARIABLE: &str = "MALA_SUPERVISOR";
