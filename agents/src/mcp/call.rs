@@ -58,6 +58,8 @@ pub(super) fn lock_acquire(given: &Arguments) -> Line {
     Line::new(&["lock", "acquire"])
         .value("wait", given.text("wait"))
         .value("reason", given.text("reason"))
+        .value("issue", given.text("issue"))
+        .value("ttl", given.text("ttl"))
         .flag("shared", given.flag("shared"))
         .flag("literal", given.flag("literal"))
         .operands(given.texts("paths"))
@@ -82,6 +84,7 @@ pub(super) fn lock_ask(given: &Arguments) -> Line {
         .value("why", given.text("why"))
         .flag("urgent", given.flag("urgent"))
         .value("wait", given.text("wait"))
+        .flag("shared", given.flag("shared"))
         .flag("literal", given.flag("literal"))
         .operands(given.text("path"))
 }
@@ -93,8 +96,17 @@ pub(super) fn lock_answer(given: &Arguments) -> Line {
         .operands(given.text("answer"))
 }
 
+pub(super) fn lock_take(given: &Arguments) -> Line {
+    Line::new(&["lock", "take"]).operands(given.text("ask"))
+}
+
+pub(super) fn lock_cancel(given: &Arguments) -> Line {
+    Line::new(&["lock", "cancel"]).operands(given.text("ask"))
+}
+
 pub(super) fn test_run(given: &Arguments) -> Line {
     Line::new(&["test"])
+        .value("issue", given.text("issue"))
         .flag("isolated", given.flag("isolated"))
         .value("wait", given.text("wait"))
         .operands(given.texts("command"))
@@ -102,16 +114,23 @@ pub(super) fn test_run(given: &Arguments) -> Line {
 }
 
 pub(super) fn commit(given: &Arguments) -> Line {
+    // Without a message it says itself that one is needed.
     Line::new(&["commit"])
+        .flag("undo", given.flag("undo"))
         .value("issue", given.text("issue"))
-        .value("message", Some("-"))
+        .value("message", given.text("message").map(|_| "-"))
         .input(given.text("message"))
         .operands(given.texts("paths"))
         .apart()
 }
 
 pub(super) fn gate_check(given: &Arguments) -> Line {
-    Line::new(&["gate", "check"]).value("issue", given.text("issue")).value("commit", given.text("commit"))
+    let line = Line::new(&["gate", "check"])
+        .value("issue", given.text("issue"))
+        .value("commit", given.text("commit"))
+        .flag("rerun", given.flag("rerun"));
+    // It runs tests then.
+    if given.flag("rerun") { line.apart() } else { line }
 }
 
 pub(super) fn message_send(given: &Arguments) -> Line {

@@ -9,6 +9,7 @@
 
 mod arguments;
 mod call;
+mod ledger;
 mod lines;
 mod port;
 mod reply;

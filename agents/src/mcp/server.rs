@@ -1,10 +1,14 @@
 //! The server itself: calls come in, each runs on a thread of its own, answers go out.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -29,7 +33,7 @@ use super::tools::{TOOLS, Tool, find};
 /// How often somebody who wants to know is told that a call still runs.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How long commands may take to end once the client has gone.
-const GOODBYE: Duration = Duration::from_secs(10);
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// What a model is told about all tools together.
 const INSTRUCTIONS: &str = "Several agents share this git checkout. A file belongs to whoever locks or writes it first; \
@@ -49,13 +53,32 @@ async fn talk(commands: Arc<dyn Commands>, version: &str) -> io::Result<()> {
     let ended = CancellationToken::new();
     let stopped = CancellationToken::new();
     watch_signals(&ended, &stopped)?;
+    let left = CancellationToken::new();
+    watch_input(&left)?;
     let (input, output) = stdio_pipes();
-    let lines = Lines::new(input, output, ended.clone());
+    let lines = Lines::new(input, output, ended.clone(), left);
     let server = Server { commands, version: version.to_owned(), ended };
     // Whoever leaves, or is stopped, before it has said what it wants has got what it wanted.
     if let Ok(running) = serve_server_with_ct(server, lines, stopped).await {
         running.waiting().await.map_err(io::Error::other)?;
     }
+    Ok(())
+}
+
+/// Sees that the client has closed its side, also while nothing is read because it does not read its answers.
+fn watch_input(left: &CancellationToken) -> io::Result<()> {
+    // A socket of which only that side is closed says so only to those who ask (poll(2)).
+    #[cfg(target_os = "linux")]
+    let closed = PollFlags::from_bits_retain(0x2000);
+    #[cfg(not(target_os = "linux"))]
+    let closed = PollFlags::empty();
+    let left = left.clone();
+    thread::Builder::new().spawn(move || {
+        let input = io::stdin();
+        let mut fds = [PollFd::new(input.as_fd(), closed)];
+        while poll(&mut fds, PollTimeout::NONE) == Err(Errno::EINTR) {}
+        left.cancel();
+    })?;
     Ok(())
 }
 
@@ -173,7 +196,12 @@ impl Server {
                 () = self.ended.cancelled(), if hand.is_some() => hand = None,
                 _ = ticks.tick(), if token.is_some() => {
                     let said = remarks.last_line().map(|line| self.commands.shown(line));
-                    tell(&context.peer, token.as_ref(), began.elapsed(), said).await;
+                    // A client that does not read keeps nobody from seeing that it has left.
+                    tokio::select! {
+                        () = tell(&context.peer, token.as_ref(), began.elapsed(), said) => {}
+                        () = context.ct.cancelled(), if hand.is_some() => hand = None,
+                        () = self.ended.cancelled(), if hand.is_some() => hand = None,
+                    }
                 }
             }
         };

@@ -13,7 +13,8 @@ pub(super) fn summary(tool: &str, answer: &Map<String, Value>, remarks: &str) ->
         return message.to_owned();
     }
     match tool {
-        "lock_acquire" | "lock_ask" | "lock_release" => locks(answer, remarks),
+        "lock_acquire" | "lock_ask" | "lock_release" | "lock_take" => locks(answer, remarks),
+        "lock_cancel" => answer.get("ask").map_or_else(|| said(remarks), ask),
         "lock_answer" => answered(answer),
         "lock_status" => status(answer, remarks),
         "test_run" => test(answer, remarks),
@@ -109,6 +110,15 @@ fn status(answer: &Map<String, Value>, remarks: &str) -> String {
 }
 
 fn test(answer: &Map<String, Value>, remarks: &str) -> String {
+    if let Some(results) = answer.get("results").and_then(Value::as_array) {
+        let line = |result: &Value| {
+            let word =
+                if result["exit_code"] == 0 && result["objection"].is_null() { "passed" } else { "failed" };
+            format!("{word}: {}", plain(result.get("command")))
+        };
+        let lines: Vec<String> = results.iter().map(line).collect();
+        return format!("{}\n{}", lines.join("\n"), tail(remarks)).trim_end().to_owned();
+    }
     let ended = match (answer.get("exit_code").and_then(Value::as_i64), answer.get("signal")) {
         (Some(0), _) => "passed".to_owned(),
         (Some(code), _) => format!("failed with exit code {code}"),
@@ -128,6 +138,16 @@ fn tail(text: &str) -> &str {
 
 fn commit(answer: &Map<String, Value>, remarks: &str) -> String {
     let files = listed(&names(answer.get("files"), ""));
+    if let Some(undone) = answer.get("undone") {
+        return format!("took back {}; as before and uncommitted: {files}", plain(Some(undone)));
+    }
+    if let Some(Value::String(_)) = answer.get("candidate") {
+        let commit = plain(answer.get("commit"));
+        return format!(
+            "offered {commit}: {files}\nmala lands it after your turn if the required commands pass on it; until then the branch does \
+             not move, and git status shows these files as modified: that is right, do not commit again"
+        );
+    }
     let text =
         format!("committed {} on {}: {files}", plain(answer.get("commit")), plain(answer.get("branch")));
     format!("{text}\n{}", said(remarks)).trim_end().to_owned()

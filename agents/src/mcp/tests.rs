@@ -40,6 +40,8 @@ fn the_list_of_tools_is_short() {
             "lock_status",
             "lock_ask",
             "lock_answer",
+            "lock_take",
+            "lock_cancel",
             "test_run",
             "commit",
             "gate_check",
@@ -81,6 +83,13 @@ fn a_tool_is_the_command_that_a_person_would_type() {
     assert_eq!(words("message_inbox", &json!({"ack": 7})), "msg ack --json -- 7");
     let test = line("test_run", &json!({"command": ["cargo", "test", "--json"]}));
     assert_eq!((test.words.join(" ").as_str(), test.how), ("test --json -- cargo test --json", How::Apart));
+    assert_eq!(words("test_run", &json!({"issue": "bd-1"})), "test --json --issue=bd-1");
+    assert_eq!(words("commit", &json!({"undo": true})), "commit --json --undo");
+    assert_eq!(words("commit", &json!({"message": "m", "paths": ["a"]})), "commit --json --message=- -- a");
+    assert_eq!(words("lock_take", &json!({"ask": "x1"})), "lock take --json -- x1");
+    assert_eq!(words("lock_cancel", &json!({"ask": "x1"})), "lock cancel --json -- x1");
+    let rerun = line("gate_check", &json!({"rerun": true}));
+    assert_eq!((rerun.words.join(" ").as_str(), rerun.how), ("gate check --json --rerun", How::Apart));
 }
 
 #[test]
@@ -111,7 +120,7 @@ fn wrong_arguments_are_all_named_at_once() {
     let objections = check(json!({"wait": 5, "agent": "bob"})).unwrap_err();
     assert_eq!(
         objections,
-        "there is no argument \"agent\"; there are `paths`, `wait`, `shared`, `reason`, `literal`; `paths` is missing; \
+        "there is no argument \"agent\"; there are `paths`, `wait`, `shared`, `reason`, `issue`, `ttl`, `literal`; `paths` is missing; \
          `wait` must be a text, not 5"
     );
     assert!(check(json!({"paths": ["a", 1]})).unwrap_err().contains("must be a list of texts"));
@@ -154,6 +163,20 @@ fn to_be_told_that_a_file_is_held_is_no_error() {
 }
 
 #[test]
+fn what_is_offered_is_not_called_committed() {
+    let tool = find("commit").unwrap();
+    let text = |answer: Value| reply(tool, &ran(0, &answer), "").content[0].as_text().unwrap().text.clone();
+    let offered =
+        json!({"commit": "abc", "candidate": "refs/mala/candidates/x", "branch": null, "files": ["a"]});
+    let said = text(offered);
+    assert!(said.starts_with("offered abc: `a`") && said.contains("do not commit again"), "{said}");
+    assert!(text(json!({"undone": "abc", "files": ["a"]})).starts_with("took back abc"));
+    assert!(
+        text(json!({"commit": "abc", "branch": "main", "files": ["a"]})).starts_with("committed abc on main")
+    );
+}
+
+#[test]
 fn an_answer_that_is_no_json_is_still_a_result() {
     for tool in TOOLS {
         for code in [0, 1, 2, 3, 101, 255] {
@@ -169,6 +192,7 @@ fn an_answer_that_is_no_json_is_still_a_result() {
 /// Commands that wait until they are let go, panic, or answer at once, as their first path says.
 #[derive(Default)]
 struct Fickle {
+    begun: Mutex<Vec<String>>,
     cut: Mutex<Vec<String>>,
 }
 
@@ -181,6 +205,7 @@ impl Commands for Fickle {
         if what == "wait" {
             let mut end = std::fs::File::from(leash.as_fd().try_clone_to_owned().unwrap());
             leash.remarks().push(b"waiting for somebody\n");
+            self.begun.lock().unwrap().push(what.clone());
             let _ = std::io::Read::read(&mut end, &mut [0]);
             self.cut.lock().unwrap().push(what);
         }
@@ -193,11 +218,16 @@ struct Client {
     commands: Arc<Fickle>,
     said: TextLines<BufReader<ReadHalf<DuplexStream>>>,
     say: Option<WriteHalf<DuplexStream>>,
+    left: CancellationToken,
     server: tokio::task::JoinHandle<RunningService<RoleServer, Server>>,
 }
 
 impl Client {
     async fn start() -> Self {
+        Self::of_version("2025-06-18").await
+    }
+
+    async fn of_version(version: &str) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 16);
         let (input, output) = tokio::io::split(theirs);
         let ended = CancellationToken::new();
@@ -207,11 +237,12 @@ impl Client {
             version: "1".into(),
             ended: ended.clone(),
         };
-        let lines = Lines::new(input, output, ended);
+        let left = CancellationToken::new();
+        let lines = Lines::new(input, output, ended, left.clone());
         let server = tokio::spawn(async move { serve_server(server, lines).await.unwrap() });
         let (said, say) = tokio::io::split(ours);
-        let mut client = Self { commands, said: BufReader::new(said).lines(), say: Some(say), server };
-        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let mut client = Self { commands, said: BufReader::new(said).lines(), say: Some(say), left, server };
+        let hello = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         client.ask(0, "initialize", hello).await;
         client.hear().await;
         client
@@ -336,4 +367,122 @@ async fn a_message_without_end_is_refused_and_not_kept() {
     client.say = Some(long.await.unwrap());
     client.lock(1, &"p".repeat(1 << 20)).await;
     assert_eq!(client.hear().await["id"], 1, "a megabyte is nothing special");
+}
+
+#[tokio::test]
+async fn every_request_gets_exactly_one_answer_whatever_its_id() {
+    let mut client = Client::start().await;
+    client.lock(1, "wait").await;
+    client.lock(1, "fine").await;
+    let twice = client.hear().await;
+    assert_eq!((&twice["id"], &twice["error"]["code"]), (&json!(1), &json!(-32600)));
+    for id in ["1.5", "null", "true", "[1]", "{}", "18446744073709551615", "1e3"] {
+        let request = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+        client.say(request.as_bytes()).await;
+        let answer = client.hear().await;
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&Value::Null, &json!(-32600)),
+            "{id}: {answer}"
+        );
+    }
+    for id in [json!("1"), json!(""), json!(-7), json!(2)] {
+        client.say(json!({"jsonrpc": "2.0", "id": id, "method": "ping"}).to_string().as_bytes()).await;
+        assert_eq!(client.hear().await["id"], id);
+    }
+    client.say(br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#).await;
+    client.lock(1, "fine").await;
+    let free_again = client.hear().await;
+    assert_eq!(
+        (&free_again["id"], &free_again["result"]["isError"]),
+        (&json!(1), &json!(false)),
+        "{free_again}"
+    );
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_as_one_where_the_version_has_batches() {
+    let mut client = Client::of_version("2025-03-26").await;
+    let ping = |id: i64| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    let note = json!({"jsonrpc": "2.0", "method": "notifications/what"});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": {"name": "lock_acquire", "arguments": {"paths": ["fine"]}}});
+    client.say(json!([ping(1), note, call, ping(1), 17]).to_string().as_bytes()).await;
+    let answers = client.hear().await;
+    let mut ids: Vec<String> =
+        answers.as_array().unwrap().iter().map(|answer| answer["id"].to_string()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["1", "1", "2", "null"], "{answers}");
+    client.say(json!([note]).to_string().as_bytes()).await;
+    client.say(b"[]").await;
+    assert_eq!(
+        client.hear().await["error"]["code"],
+        -32600,
+        "one answer to an empty batch, none to a notification"
+    );
+    // What is taken back is not waited for.
+    let wait = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call",
+        "params": {"name": "lock_acquire", "arguments": {"paths": ["wait"]}}});
+    client.say(json!([wait, ping(4)]).to_string().as_bytes()).await;
+    while client.commands.begun.lock().unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    client.say(br#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#).await;
+    assert_eq!(client.hear().await[0]["id"], 4);
+}
+
+#[tokio::test]
+async fn where_the_version_has_no_batches_one_is_refused_in_words() {
+    let mut client = Client::start().await;
+    client.say(br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#).await;
+    let answer = client.hear().await;
+    assert!(answer["error"]["message"].as_str().unwrap().contains("2025-06-18"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_not_read_from_for_ever() {
+    let mut client = Client::start().await;
+    let mut say = client.say.take().unwrap();
+    let said = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::clone(&said);
+    let talker = tokio::spawn(async move {
+        for id in 1..200_000 {
+            let request = json!({"jsonrpc": "2.0", "id": id, "method": "no/such/method/at/all"});
+            say.write_all(format!("{request}\n").as_bytes()).await.unwrap();
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        }
+    });
+    // It stands still once the pipes and the answers that may be open are full.
+    let mut before = usize::MAX;
+    while before != said.load(std::sync::atomic::Ordering::Relaxed) {
+        before = said.load(std::sync::atomic::Ordering::Relaxed);
+        for _ in 0..20_000 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert!((1..10_000).contains(&before), "{before}");
+    talker.abort();
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_without_reading_is_not_waited_for() {
+    let mut client = Client::start().await;
+    client.lock(1, "wait").await;
+    let mut say = client.say.take().unwrap();
+    for id in 2..5_000 {
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": "no/such/method/at/all"});
+        let line = format!("{request}\n");
+        // It is full when nothing more is taken.
+        if tokio::time::timeout(std::time::Duration::from_secs(1), say.write_all(line.as_bytes()))
+            .await
+            .is_err()
+        {
+            break;
+        }
+    }
+    client.left.cancel();
+    say.shutdown().await.unwrap();
+    drop(say);
+    client.server.await.unwrap().waiting().await.unwrap();
+    assert_eq!(client.commands.cut.lock().unwrap().len(), 1, "the call that waited was let go");
 }
