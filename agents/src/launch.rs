@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::Client;
-use crate::install::{events, group, plugin, plugin_command, quoted_command, timeout};
+use crate::install::{INJECTED, Origin, events, group, plugin, plugin_command, quoted_command, timeout};
 
 /// What carries mala into gemini and opencode. A profile that set these itself would start a client without hooks.
 pub(crate) const GEMINI_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
@@ -49,10 +49,31 @@ pub fn injection(client: Client, mala: &str, root: &Path, folder: &Path) -> Inje
                 json!({ "plugin": [format!("file://{}", file.display())], "mcp": { "mala": server } });
             Injection {
                 env: vec![(OPENCODE_CONFIG.to_owned(), config.to_string())],
-                files: vec![(file, plugin(mala))],
+                files: vec![(file, plugin(mala, Origin::Injected))],
                 ..Injection::default()
             }
         }
+    }
+}
+
+/// True if a client that was started with these arguments and this environment, both separated by NUL as the kernel shows
+/// them, has hooks of [`injection`]. Then the project's hooks, which it calls as well, have nothing to add.
+pub fn is_injected(client: Client, args: &[u8], env: &[u8]) -> bool {
+    let variable = |name: &str| {
+        let mut variables = env.split(|byte| *byte == 0).filter_map(|one| one.strip_prefix(name.as_bytes()));
+        String::from_utf8(variables.find_map(|rest| rest.strip_prefix(b"="))?.to_vec()).ok()
+    };
+    let is_marked = |file: &str| std::fs::read_to_string(file).is_ok_and(|text| text.contains(INJECTED));
+    match client {
+        Client::Claude | Client::Codex => {
+            String::from_utf8_lossy(args).contains(&format!("hook {client} {INJECTED}"))
+        }
+        Client::Gemini => variable(GEMINI_SETTINGS).is_some_and(|file| is_marked(&file)),
+        Client::Opencode => variable(OPENCODE_CONFIG).is_some_and(|config| {
+            let config: Value = serde_json::from_str(&config).unwrap_or_default();
+            let plugin = config["plugin"][0].as_str().and_then(|plugin| plugin.strip_prefix("file://"));
+            plugin.is_some_and(is_marked)
+        }),
     }
 }
 
@@ -88,13 +109,15 @@ fn claude(mala: &str) -> Vec<String> {
 }
 
 fn hooks(client: Client, mala: &str) -> String {
-    let entries: Vec<String> =
-        events(client).iter().map(|event| format!("\"{event}\":[{}]", group(client, event, mala))).collect();
+    let entries: Vec<String> = events(client)
+        .iter()
+        .map(|event| format!("\"{event}\":[{}]", group(client, event, mala, Origin::Injected)))
+        .collect();
     format!("\"hooks\":{{{}}}", entries.join(","))
 }
 
 fn codex(mala: &str, root: &Path) -> Vec<String> {
-    let command = quoted_command(Client::Codex, mala);
+    let command = quoted_command(Client::Codex, mala, Origin::Injected);
     let quoted = |text: &str| Value::from(text).to_string();
     let mut settings = vec![
         "features.hooks=true".to_owned(),
@@ -132,7 +155,7 @@ mod tests {
         assert_eq!(settings["disableAllHooks"], false);
         let hook = &settings["hooks"]["PreToolUse"][0];
         assert_eq!(hook["matcher"], "*");
-        assert_eq!(hook["hooks"][0]["command"], "'/opt/my tools/mala' hook claude");
+        assert_eq!(hook["hooks"][0]["command"], "'/opt/my tools/mala' hook claude --injected");
         assert_eq!(hook["hooks"][0]["onFailure"], "block");
         assert_eq!(settings["hooks"].as_object().unwrap().len(), 8);
         assert_eq!(settings["hooks"]["Stop"][0]["hooks"][0].get("onFailure"), None);
@@ -157,7 +180,7 @@ mod tests {
         let table: toml::Table = toml::from_str(&text).unwrap();
         assert_eq!(table["hooks"].as_table().unwrap().len(), 7);
         let hook = &table["hooks"]["PreToolUse"][0]["hooks"][0];
-        assert_eq!(hook["command"].as_str(), Some(r#"'it'\''s "mala"' hook codex"#));
+        assert_eq!(hook["command"].as_str(), Some(r#"'it'\''s "mala"' hook codex --injected"#));
         assert_eq!(hook["timeout"].as_integer(), Some(30));
         let server = &table["mcp_servers"]["mala"];
         assert_eq!(
@@ -186,12 +209,29 @@ mod tests {
     #[test]
     fn the_hook_that_a_client_runs_can_be_told_from_what_it_is_given() {
         for (client, command) in [
-            (Client::Claude, Some("'my mala' hook claude")),
-            (Client::Codex, Some("'my mala' hook codex")),
-            (Client::Gemini, Some("'my mala' hook gemini")),
-            (Client::Opencode, Some("'my mala' hook opencode")),
+            (Client::Claude, Some("'my mala' hook claude --injected")),
+            (Client::Codex, Some("'my mala' hook codex --injected")),
+            (Client::Gemini, Some("'my mala' hook gemini --injected")),
+            (Client::Opencode, Some("'my mala' hook opencode --injected")),
         ] {
             assert_eq!(hook_command(client, &injected(client, "my mala")).as_deref(), command);
+        }
+    }
+
+    #[test]
+    fn a_client_that_was_started_with_hooks_is_told_from_one_that_was_not() {
+        let folder = tempfile::tempdir().unwrap();
+        for client in Client::ALL {
+            let injection = injection(client, "/opt/mala", Path::new("/w"), folder.path());
+            for (file, text) in &injection.files {
+                std::fs::write(file, text).unwrap();
+            }
+            let args = injection.args.join("\0");
+            let env: Vec<String> =
+                injection.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            assert!(is_injected(client, args.as_bytes(), env.join("\0").as_bytes()), "{client}");
+            let other = format!("HOME=/root\0{GEMINI_SETTINGS}=/dev/null\0{OPENCODE_CONFIG}={{}}");
+            assert!(!is_injected(client, b"claude\0-p\0hello", other.as_bytes()), "{client}");
         }
     }
 }

@@ -215,7 +215,7 @@ impl From<OwnershipError> for CliError {
 
 impl From<HooksError> for CliError {
     fn from(error: HooksError) -> Self {
-        let is_usage = matches!(error, HooksError::Shared { .. } | HooksError::Occupied { .. });
+        let is_usage = matches!(error, HooksError::Shared { .. });
         Self::new(if is_usage { Kind::Usage } else { Kind::Failed }, error)
     }
 }
@@ -401,6 +401,12 @@ fn issue_hint(error: &IssueError) -> Option<String> {
                 word(id.as_str())
             )
         }
+        IssueError::NotForAgents { .. } => {
+            "what becomes of an issue is decided when your turn ends: write a note on your own (`mala issue note`), or end your \
+             turn and say what is missing"
+                .to_owned()
+        }
+        IssueError::TooManyAdded { .. } => "put the rest into a note on your own issue".to_owned(),
         _ => return None,
     })
 }

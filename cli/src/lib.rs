@@ -7,6 +7,7 @@ mod commands;
 mod context;
 mod error;
 mod file_limit;
+mod hook_repair;
 mod json;
 mod later;
 mod mcp;
@@ -74,7 +75,9 @@ pub fn main() -> ExitCode {
     // Clients go on if their hook fails in any way but this one.
     let failure = if matches!(cli.command, Command::Hook(_)) { Some(commands::hook::DENIED) } else { None };
     let json = cli.global.json;
-    let code = match supervisor_socket::supervisor().filter(|_| cli.command.needs_store()) {
+    let is_redundant = matches!(&cli.command, Command::Hook(args) if args.0.is_redundant());
+    let is_for_supervisor = cli.command.needs_store() && !is_redundant;
+    let code = match supervisor_socket::supervisor().filter(|_| is_for_supervisor) {
         // Inside an agent's process tree the supervisor acts: nothing in there may touch the store.
         Some(supervisor) => supervisor_socket::ask(&supervisor).map(Code).map_err(CliError::from),
         None => current_directory().map(|here| cli.run_traced(here)),

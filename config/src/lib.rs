@@ -19,6 +19,7 @@ mod load;
 mod new_file;
 mod place;
 mod preset;
+mod proposal;
 mod resolver;
 mod settings;
 mod size;
@@ -33,13 +34,14 @@ pub use duration::{DurationError, format_duration, parse_duration};
 pub use error::{ConfigError, Problem};
 pub use key::Key;
 pub use load::{Entry, Loaded, Override, Sources};
-pub use new_file::render_new_file;
+pub use new_file::{render_new_file, with_preset};
 pub use place::{Origin, Place};
 pub use preset::{Preset, Setup, SetupCommand};
+pub use proposal::{Proposal, ProposedCommand};
 pub use settings::{
     AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, IssueSettings, Land,
-    LockSettings, ProjectSettings, QueueSettings, RetainSettings, RunSettings, Settings, Source,
-    StatusSettings, TestSettings, TranscriptSettings, Unlocked, ValidateSettings,
+    LockSettings, NoChange, ProjectSettings, QueueSettings, RetainSettings, RunSettings, Settings, Source,
+    StatusSettings, TakeAdded, TestSettings, TranscriptSettings, Unlocked, ValidateSettings,
 };
 pub use size::{SizeError, format_size, parse_size};
 pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};

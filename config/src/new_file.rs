@@ -4,7 +4,11 @@
 //! defaults themselves, so it cannot say anything else than they do.
 
 use crate::key::Key;
+use mala_core::CommandPattern;
+use toml::de::DeTable;
+
 use crate::preset::Preset;
+use crate::proposal::Proposal;
 use crate::settings::Settings;
 
 /// What people change, with what it means.
@@ -22,10 +26,13 @@ const OFTEN_CHANGED: &[(&str, &str)] = &[
     ),
 ];
 
-/// A commented `mala.toml` for a project of this kind, in which only the preset is set.
-pub fn render_new_file(preset: Preset) -> String {
+/// A commented `mala.toml` in which only the preset is set and, where they are not the preset's own, required commands and setup.
+pub fn render_new_file(proposal: &Proposal) -> String {
+    let preset = proposal.preset;
     let mut settings = Settings::default();
     settings.project.preset = preset;
+    settings.validate.commands = proposal.own_commands();
+    settings.queue.setup.clone_from(&proposal.setup);
     let mut text = format!(
         "# Settings of mala for this repository. Everything that is left out has its default;\n\
          # all settings are described in config/src/defaults.toml of mala.\n\n\
@@ -39,16 +46,57 @@ pub fn render_new_file(preset: Preset) -> String {
         if !text.lines().any(|line| line == section) {
             text.push_str(&format!("\n{section}\n"));
         }
-        text.push_str(&format!("# {meaning}\n# {} = {}\n", key.name(), key.setting().toml(&settings)));
+        let is_set = *dotted == "validate.commands" && !settings.validate.commands.is_empty();
+        let mark = if is_set { "" } else { "# " };
+        text.push_str(&format!("# {meaning}\n{mark}{} = {}\n", key.name(), key.setting().toml(&settings)));
+    }
+    if !proposal.setup.is_empty() {
+        let setup = list(&proposal.setup);
+        text.push_str(&format!(
+            "\n[queue]\n# What prepares a checkout for the required commands.\nsetup = {setup}\n"
+        ));
     }
     text
+}
+
+fn list(commands: &[CommandPattern]) -> String {
+    let quoted: Vec<String> = commands.iter().map(|command| format!("\"{command}\"")).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+/// The settings `text` with another preset: only its line changes, or is added. Nothing if that is up to a person.
+pub fn with_preset(text: &str, preset: Preset) -> Option<String> {
+    let line = format!("preset = \"{}\"", preset.name());
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    match lines.iter().position(|line| line.trim() == "[project]") {
+        None => lines.extend([String::new(), "[project]".to_owned(), line]),
+        Some(at) => {
+            let is_section = |line: &String| line.trim_start().starts_with('[');
+            let end = lines[at + 1..].iter().position(is_section).map_or(lines.len(), |end| at + 1 + end);
+            let is_preset = |line: &String| {
+                line.trim_start()
+                    .strip_prefix("preset")
+                    .is_some_and(|rest| rest.trim_start().starts_with('='))
+            };
+            match lines[at + 1..end].iter().position(is_preset) {
+                Some(old) => lines[at + 1 + old] = line,
+                None => lines.insert(at + 1, line),
+            }
+        }
+    }
+    let changed = lines.join("\n") + "\n";
+    // What was written in another way than by lines does not say this now.
+    let table = DeTable::parse(&changed).ok()?.into_inner();
+    let set = table.get("project")?.get_ref().as_table()?.get("preset")?.get_ref().as_str();
+    (set == Some(preset.name())).then_some(changed)
 }
 
 /// What the preset brings along, as comments.
 fn about(settings: &Settings) -> String {
     let guarded: Vec<String> = settings.guarded().iter().map(|(_, command)| command.to_string()).collect();
     let required: Vec<String> = settings.required().iter().map(ToString::to_string).collect();
-    let mut text = String::from("# What kind of project this is: none, python-uv, rust, node or go.\n");
+    let mut text =
+        String::from("# What kind of project this is: none, python, python-uv, rust, node or go.\n");
     if guarded.is_empty() {
         text.push_str("# It brings no commands along; name yours below.\n");
         return text;
@@ -81,15 +129,16 @@ fn paragraph(title: &str, items: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proposal::ProposedCommand;
 
     #[test]
     fn a_new_file_is_short_and_says_what_the_preset_brings() {
-        insta::assert_snapshot!(render_new_file(Preset::Rust), @r#"
+        insta::assert_snapshot!(render_new_file(&Proposal::for_preset(Preset::Rust)), @r#"
         # Settings of mala for this repository. Everything that is left out has its default;
         # all settings are described in config/src/defaults.toml of mala.
 
         [project]
-        # What kind of project this is: none, python-uv, rust, node or go.
+        # What kind of project this is: none, python, python-uv, rust, node or go.
         # Takes turns: cargo test, cargo nextest, cargo clippy, cargo bench, cargo fmt.
         # Required of a commit: cargo test, cargo clippy.
         preset = "rust"
@@ -116,7 +165,35 @@ mod tests {
 
     #[test]
     fn a_new_file_of_no_preset_says_that_commands_have_to_be_named() {
-        let text = render_new_file(Preset::None);
+        let text = render_new_file(&Proposal::for_preset(Preset::None));
         assert!(text.contains("\npreset = \"none\"\n") && text.contains("name yours below"), "{text}");
+    }
+
+    #[test]
+    fn commands_that_are_not_the_presets_are_written_down() {
+        let command = |line: &str| line.parse::<CommandPattern>().unwrap();
+        let mut proposal = Proposal::for_preset(Preset::Node);
+        let because = String::new();
+        proposal.commands =
+            vec![ProposedCommand { command: command("cd web && npm test"), because, program: None }];
+        proposal.setup = vec![command("cd web && npm ci")];
+        let text = render_new_file(&proposal);
+        assert!(text.contains("\ncommands = [\"cd web && npm test\"]\n"), "{text}");
+        assert!(text.ends_with("\nsetup = [\"cd web && npm ci\"]\n"), "{text}");
+    }
+
+    #[test]
+    fn a_preset_is_changed_in_its_line_and_added_where_there_is_none() {
+        let change = |text: &str| with_preset(text, Preset::Go);
+        assert_eq!(
+            change("# mine\n[project]\n# kind\npreset = \"rust\"\n[lock]\nttl = \"1h\"\n").unwrap(),
+            "# mine\n[project]\n# kind\npreset = \"go\"\n[lock]\nttl = \"1h\"\n"
+        );
+        assert_eq!(change("[project]\n[lock]\n").unwrap(), "[project]\npreset = \"go\"\n[lock]\n");
+        assert_eq!(
+            change("[lock]\nttl = \"1h\"\n").unwrap(),
+            "[lock]\nttl = \"1h\"\n\n[project]\npreset = \"go\"\n"
+        );
+        assert_eq!(change("project = { preset = \"rust\" }\n"), None, "it would be named twice");
     }
 }

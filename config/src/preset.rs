@@ -8,6 +8,7 @@ use crate::settings::{Settings, Word};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preset {
     None,
+    Python,
     PythonUv,
     Rust,
     Node,
@@ -17,6 +18,7 @@ pub enum Preset {
 impl Word for Preset {
     const WORDS: &[(&str, Self)] = &[
         ("none", Self::None),
+        ("python", Self::Python),
         ("python-uv", Self::PythonUv),
         ("rust", Self::Rust),
         ("node", Self::Node),
@@ -39,11 +41,16 @@ struct Lists {
 }
 
 impl Preset {
-    pub const ALL: &[Self] = &[Self::None, Self::PythonUv, Self::Rust, Self::Node, Self::Go];
+    pub const ALL: &[Self] = &[Self::None, Self::Python, Self::PythonUv, Self::Rust, Self::Node, Self::Go];
 
     /// As it is written in `mala.toml`.
     pub fn name(self) -> &'static str {
         self.word()
+    }
+
+    /// The commands that it requires.
+    pub fn required(self) -> Vec<CommandPattern> {
+        patterns(self.lists().required).collect()
     }
 
     /// The preset of that name.
@@ -54,6 +61,22 @@ impl Preset {
     fn lists(self) -> Lists {
         match self {
             Self::None => Lists { guarded: &[], required: &[], build: &[], setup: &[], groups: &[] },
+            Self::Python => Lists {
+                guarded: &[
+                    "pytest",
+                    "python -m pytest",
+                    "python -m unittest",
+                    "pip install",
+                    "ruff",
+                    "mypy",
+                    "tox",
+                    "nox",
+                ],
+                required: &["pytest"],
+                build: &[".venv"],
+                setup: &[],
+                groups: &[],
+            },
             Self::PythonUv => Lists {
                 guarded: &[
                     "pytest",
@@ -143,7 +166,7 @@ impl Settings {
     /// Every command that a commit must have passed.
     pub fn required(&self) -> Vec<CommandPattern> {
         if self.validate.commands.is_empty() {
-            patterns(self.project.preset.lists().required).collect()
+            self.project.preset.required()
         } else {
             self.validate.commands.clone()
         }
@@ -171,7 +194,7 @@ impl Settings {
     /// own, these run whichever lock file of the preset has changed.
     pub fn setup(&self) -> Setup {
         let of_preset = self.project.preset.lists().setup;
-        let lock_files = of_preset.iter().map(|(file, _)| (*file).to_owned()).collect();
+        let lock_files: Vec<String> = of_preset.iter().map(|(file, _)| (*file).to_owned()).collect();
         if self.queue.setup.is_empty() {
             let commands = of_preset.iter().map(|(file, command)| {
                 let command = command.parse().expect("a test reads every preset");
@@ -179,6 +202,14 @@ impl Settings {
             });
             return Setup { lock_files, commands: commands.collect() };
         }
+        // Lock files of projects below the top lie where their setup runs.
+        let directories =
+            self.queue.setup.iter().map(CommandPattern::directory).filter(|name| !name.is_empty());
+        let names: Vec<&str> =
+            Preset::ALL.iter().flat_map(|preset| preset.lists().setup).map(|(file, _)| *file).collect();
+        let below =
+            directories.flat_map(|directory| names.iter().map(move |file| format!("{directory}/{file}")));
+        let lock_files = lock_files.into_iter().chain(below).collect();
         let commands = self.queue.setup.iter().cloned().map(|command| SetupCommand { needs: None, command });
         Setup { lock_files, commands: commands.collect() }
     }

@@ -149,6 +149,8 @@ pub struct RunSettings {
     pub budget: f64,
     /// How long a question waits for an answer.
     pub answer_wait: Duration,
+    pub no_change: NoChange,
+    pub take_added: TakeAdded,
     pub mitigate: bool,
 }
 
@@ -208,6 +210,24 @@ pub enum Cold {
     Never,
 }
 
+/// What becomes of an issue whose agent says that there is nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoChange {
+    /// A person decides.
+    Ask,
+    /// It is closed on the agent's word.
+    Close,
+}
+
+/// When issues are begun that agents have added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TakeAdded {
+    /// By the run after the one that they were added in.
+    NextRun,
+    /// By the run under way.
+    Now,
+}
+
 /// Where issues come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
@@ -243,6 +263,14 @@ impl Word for Land {
 impl Word for Cold {
     const WORDS: &[(&str, Self)] =
         &[("audit", Self::Audit), ("always", Self::Always), ("never", Self::Never)];
+}
+
+impl Word for NoChange {
+    const WORDS: &[(&str, Self)] = &[("ask", Self::Ask), ("close", Self::Close)];
+}
+
+impl Word for TakeAdded {
+    const WORDS: &[(&str, Self)] = &[("next-run", Self::NextRun), ("now", Self::Now)];
 }
 
 impl Word for Source {
@@ -333,6 +361,8 @@ impl Settings {
             cost: 1.0,
             budget: 1.0,
             answer_wait: Duration::ZERO,
+            no_change: NoChange::Close,
+            take_added: TakeAdded::Now,
             mitigate: true,
         },
         status: StatusSettings { refresh: Duration::ZERO },

@@ -10,7 +10,7 @@ use mala_core::CommandPattern;
 
 use crate::duration::format_duration;
 use crate::preset::Preset;
-use crate::settings::{Cold, EmptyRun, Land, Settings, Source, Unlocked, Word};
+use crate::settings::{Cold, EmptyRun, Land, NoChange, Settings, Source, TakeAdded, Unlocked, Word};
 use crate::size::{EXAMPLE, format_size};
 use crate::value::{Given, MONEY, ValueError};
 
@@ -68,6 +68,8 @@ pub(crate) static SETTINGS: &[Setting] = &[
     fraction("run", "cost", MONEY, |s| &mut s.run.cost),
     fraction("run", "budget", MONEY, |s| &mut s.run.budget),
     duration("run", "answer_wait", SECOND..=days(1), |s| &mut s.run.answer_wait),
+    choice::<NoChange>("run", "no_change"),
+    choice::<TakeAdded>("run", "take_added"),
     switch("run", "mitigate", |s| &mut s.run.mitigate),
     duration("status", "refresh", Duration::from_millis(100)..=HOUR, |s| &mut s.status.refresh),
     fraction("health", "wait_rate", 0.0..=1.0, |s| &mut s.health.wait_rate),
@@ -104,6 +106,18 @@ impl Chosen for Land {
 impl Chosen for Cold {
     fn of(settings: &mut Settings) -> &mut Self {
         &mut settings.queue.cold
+    }
+}
+
+impl Chosen for NoChange {
+    fn of(settings: &mut Settings) -> &mut Self {
+        &mut settings.run.no_change
+    }
+}
+
+impl Chosen for TakeAdded {
+    fn of(settings: &mut Settings) -> &mut Self {
+        &mut settings.run.take_added
     }
 }
 
@@ -468,7 +482,7 @@ mod tests {
     fn legal_values_read_as_words() {
         let legal: Vec<String> = Key::all().map(|key| format!("{key}: {}", key.setting().legal())).collect();
         insta::assert_snapshot!(legal.join("\n"), @r#"
-        project.preset: "none", "python-uv", "rust", "node" or "go"
+        project.preset: "none", "python", "python-uv", "rust", "node" or "go"
         issues.source: "auto", "builtin", "br" or "bd"
         lock.ttl: a duration from 1s to 7d
         lock.max_ttl: a duration from 1s to 7d
@@ -513,6 +527,8 @@ mod tests {
         run.cost: a number from 0 to 1000000
         run.budget: a number from 0 to 1000000
         run.answer_wait: a duration from 1s to 1d
+        run.no_change: "ask" or "close"
+        run.take_added: "next-run" or "now"
         run.mitigate: true or false
         status.refresh: a duration from 100ms to 1h
         health.wait_rate: a number from 0 to 1

@@ -420,6 +420,33 @@ fn under_mala_exec_the_hook_speaks_for_the_trees_agent() {
 }
 
 #[test]
+fn in_a_client_that_a_run_has_given_hooks_those_of_the_project_have_nothing_to_say() {
+    let world = world();
+    let input = world.base().join("input.json");
+    fs::write(&input, bash(&world, "git commit -m x").to_string()).unwrap();
+    let session = world.base().join("session.sh");
+    let hooks = format!(
+        "{MALA} hook claude < {0}\necho \n{MALA} hook claude --injected < {0}\necho; : end\n",
+        input.display()
+    );
+    fs::write(&session, hooks).unwrap();
+    let denials = |args: &[&str]| {
+        let mut exec =
+            mala(&world, ["exec", "--agent", "me", "--issue", "bd-1", "--run", "r-1", "--", "bash"]);
+        let answer: Answer = exec.arg(&session).args(args).output().unwrap().into();
+        let answers: Vec<Value> = answer
+            .out
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        answers.iter().map(|answer| denial(answer).is_some()).collect::<Vec<_>>()
+    };
+    assert_eq!(denials(&["--settings", "mala hook claude --injected"]), [false, true], "once is enough");
+    assert_eq!(denials(&["--settings", "{}"]), [true, true], "without them the project's decide");
+}
+
+#[test]
 fn a_write_that_the_kernel_refused_is_told_once_at_the_next_call() {
     let world = world();
     let prompt = json!({ "hook_event_name": "UserPromptSubmit", "session_id": "s", "cwd": world.root(), "prompt": "go on" });

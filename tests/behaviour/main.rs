@@ -10,6 +10,7 @@ mod docs;
 mod exec;
 mod gate;
 mod honest;
+mod hook_managers;
 mod hooks;
 mod mcp;
 mod negotiation;

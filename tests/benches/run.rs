@@ -145,7 +145,7 @@ impl World {
         fs::write(world.dir.path().join("agent.sh"), script).unwrap();
         let settings = format!(
             "[issues]\nsource = \"builtin\"\n[gate]\nissue_pattern = \"<id>\"\n[validate]\ncommands = [\"sh check.sh\"]\n\
-             [run]\nprofile = \"script\"\nstagger = \"1ms\"\n\
+             [run]\nprofile = \"script\"\nstagger = \"1ms\"\nno_change = \"close\"\n\
              [agents.script]\nkind = \"command\"\ncommand = [\"sh\", \"{}\"]\n",
             world.dir.path().join("agent.sh").display()
         );

@@ -8,6 +8,7 @@ pub mod ask;
 pub mod clients;
 pub mod collector;
 pub mod fakes;
+pub mod hook_managers;
 pub mod invariants;
 pub mod mcp;
 pub mod model;

@@ -13,7 +13,7 @@ use jsonc_parser::ast::{Array, Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-use super::entries::{MARKER, SERVERS, events, group, is_our_server, is_ours, server};
+use super::entries::{MARKER, Origin, SERVERS, events, group, is_our_server, is_ours, server};
 use super::{InstallError, Removal, path};
 use crate::{Client, Event};
 
@@ -91,7 +91,7 @@ impl Writer<'_> {
         match item {
             Item::Hooks => format!("\"hooks\": {}", body('{', &self.events(), '}')),
             Item::Event(event) => format!("\"{event}\": {}", body('[', &[Item::Group(event)], ']')),
-            Item::Group(event) => group(self.client, event, self.mala),
+            Item::Group(event) => group(self.client, event, self.mala, Origin::Project),
             Item::Marker => MARKER.to_owned(),
             Item::Servers => format!("\"{SERVERS}\": {}", body('{', &[Item::Server], '}')),
             Item::Server => server(self.mala),
@@ -102,7 +102,9 @@ impl Writer<'_> {
     fn compact(&self, item: &Item) -> String {
         match item {
             Item::Hooks => format!("\"hooks\": {{{}}}", self.compact_all(&self.events())),
-            Item::Event(event) => format!("\"{event}\": [{}]", group(self.client, event, self.mala)),
+            Item::Event(event) => {
+                format!("\"{event}\": [{}]", group(self.client, event, self.mala, Origin::Project))
+            }
             Item::Servers => format!("\"{SERVERS}\": {{{}}}", server(self.mala)),
             Item::Group(_) | Item::Marker | Item::Server => self.pretty(item, 0),
         }

@@ -30,20 +30,35 @@ pub(super) fn is_our_server(member: &str) -> bool {
     value["mala"]["command"].as_str().is_some_and(|program| server(program) == member)
 }
 
+/// How a hook came to its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// By the project's settings.
+    Project,
+    /// By arguments, environment or files of its own that a run has started the client with.
+    Injected,
+}
+
+/// By this argument a hook says that it was injected. Where there is one, the project's own has nothing to say.
+pub(crate) const INJECTED: &str = "--injected";
+
 /// The command line of a hook, as the client's shell reads it.
-pub(super) fn shell_command(client: Client, mala: &str) -> String {
+pub(super) fn shell_command(client: Client, mala: &str, origin: Origin) -> String {
     let is_plain = |char: char| char.is_ascii_alphanumeric() || "/._-+".contains(char);
     let quoted = if !mala.is_empty() && mala.chars().all(is_plain) {
         mala.to_owned()
     } else {
         format!("'{}'", mala.replace('\'', r"'\''"))
     };
-    format!("{quoted} hook {client}")
+    match origin {
+        Origin::Project => format!("{quoted} hook {client}"),
+        Origin::Injected => format!("{quoted} hook {client} {INJECTED}"),
+    }
 }
 
 /// The same as a quoted string, for JSON and for TOML.
-pub(crate) fn quoted_command(client: Client, mala: &str) -> String {
-    Value::from(shell_command(client, mala)).to_string()
+pub(crate) fn quoted_command(client: Client, mala: &str, origin: Origin) -> String {
+    Value::from(shell_command(client, mala, origin)).to_string()
 }
 
 /// True if `command` is one of ours, wherever mala was installed then.
@@ -90,13 +105,13 @@ pub(crate) fn events(client: Client) -> &'static [&'static str] {
 }
 
 /// What is put into the list of `event`, in one line of JSON.
-pub(crate) fn group(client: Client, event: &str, mala: &str) -> String {
+pub(crate) fn group(client: Client, event: &str, mala: &str, origin: Origin) -> String {
     // Claude matches every tool by `*`, the others by saying nothing.
     let matcher = if client == Client::Claude { "\"matcher\": \"*\", " } else { "" };
     let timeout = timeout(client, event);
     let failure =
         if client == Client::Claude && event == "PreToolUse" { ", \"onFailure\": \"block\"" } else { "" };
-    let command = quoted_command(client, mala);
+    let command = quoted_command(client, mala, origin);
     let hook =
         format!("{{ \"type\": \"command\", \"command\": {command}, \"timeout\": {timeout}{failure} }}");
     format!("{{ {matcher}\"hooks\": [{hook}] }}")

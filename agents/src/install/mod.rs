@@ -15,11 +15,13 @@ use thiserror::Error;
 use crate::Client;
 pub use entries::is_named_mala;
 use entries::shell_command;
-pub(crate) use entries::{events, group, quoted_command, timeout};
+pub(crate) use entries::{INJECTED, Origin, events, group, quoted_command, timeout};
 
 /// The plugin that connects opencode with mala. The first line is how it is recognised.
 const PLUGIN: &str = include_str!("opencode.js");
 const PLUGIN_MARK: &str = "// mala:";
+/// What the plugin calls mala with.
+const PLUGIN_ARGUMENTS: &str = "[\"hook\", \"opencode\"]";
 
 /// What the file should contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,7 +116,7 @@ pub fn plan(client: Client, existing: Option<&str>, mala: &str) -> Result<Change
             if existing.is_some_and(|text| !text.starts_with(PLUGIN_MARK)) {
                 return Err(InstallError::Foreign { file: path(client) });
             }
-            plugin(mala)
+            plugin(mala, Origin::Project)
         }
         Client::Claude | Client::Codex | Client::Gemini => {
             // What an earlier version put there goes first.
@@ -141,10 +143,17 @@ pub fn remove(client: Client, text: &str) -> Result<Removal, InstallError> {
 /// The command that the plugin runs.
 pub(crate) fn plugin_command(text: &str) -> Option<String> {
     let program = text.lines().find_map(|line| line.strip_prefix("const MALA = "))?;
-    Some(shell_command(Client::Opencode, &serde_json::from_str::<String>(program).ok()?))
+    let origin = if text.contains(INJECTED) { Origin::Injected } else { Origin::Project };
+    Some(shell_command(Client::Opencode, &serde_json::from_str::<String>(program).ok()?, origin))
 }
 
 /// The plugin's text.
-pub(crate) fn plugin(mala: &str) -> String {
-    PLUGIN.replace("\"MALA\"", &serde_json::Value::from(mala).to_string())
+pub(crate) fn plugin(mala: &str, origin: Origin) -> String {
+    let text = PLUGIN.replace("\"MALA\"", &serde_json::Value::from(mala).to_string());
+    match origin {
+        Origin::Project => text,
+        Origin::Injected => {
+            text.replace(PLUGIN_ARGUMENTS, &format!("[\"hook\", \"opencode\", \"{INJECTED}\"]"))
+        }
+    }
 }

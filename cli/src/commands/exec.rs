@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::error::{CliError, Code, NotStarted, REFUSED};
+use crate::hook_repair::repair_hooks;
 use crate::ui::{RED, Ui, YELLOW, plain};
 use crate::{run_for_tree, state_folders};
 
@@ -102,6 +103,9 @@ fn supervise(args: &ExecArgs, context: &Context) -> Result<(Supervision, Supervi
         run: args.run.clone(),
     };
     state_folders::check(&scope)?;
+    if args.run.is_none() {
+        repair_hooks(&scope, &context.ui);
+    }
     let (profile, attempt) = (profile(args), args.attempt.map(AttemptId));
     let supervision = Supervision { scope, settings, party, profile, attempt, is_enforced };
     let ui = context.ui.clone();

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use mala_agents::answer::{render, render_failure};
 use mala_agents::hook::{MAX_PAYLOAD_BYTES, parse};
-use mala_agents::{Client, HookCall, Rendered};
+use mala_agents::{Answer, Client, HookCall, Rendered};
 use mala_core::{Scope, Target};
 use mala_session::hook::{self, HookContext};
+use mala_session::supervisor_socket;
 
 use crate::context::Context;
 use crate::error::{CliError, Code};
@@ -33,10 +34,25 @@ pub(crate) struct HookArgs {
     /// claude, codex, gemini or opencode
     #[arg(value_name = "CLIENT")]
     client: Client,
+    /// It came with the client's start, not by the project's settings
+    #[arg(long, hide = true)]
+    injected: bool,
+}
+
+impl HookArgs {
+    /// True for the hook of a project's settings in a client that a run has started with hooks: those answer, and one call is
+    /// answered once.
+    pub(crate) fn is_redundant(&self) -> bool {
+        !self.injected && supervisor_socket::supervisor().is_some() && hook::is_client_injected(self.client)
+    }
 }
 
 pub(crate) fn cmd_hook(args: &HookArgs, context: &Context) -> Result<Code, CliError> {
-    let rendered = answer(args.client, context);
+    let rendered = match args.is_redundant() {
+        true => unless_it_panics(|| Ok(render(&parsed(args.client, &read(context)?)?, &Answer::Continue)))
+            .unwrap_or_else(|reason| render_failure(None, &reason)),
+        false => answer(args.client, context),
+    };
     // An answer that did not arrive whole is no answer.
     Ok(if write(context, &rendered).is_ok() { Code(rendered.code) } else { DENIED })
 }

@@ -1,3 +1,5 @@
+mod proposal;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -5,9 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mala_agents::install::{self, server};
 use mala_agents::{Client, install::InstallError};
-use mala_config::{Preset, render_new_file};
+use mala_config::Proposal;
 use mala_core::Scope;
-use mala_core::scope::SETTINGS_FILE;
 use mala_core::shell::word;
 use mala_gate::hooks::{self, Done, Installed};
 use mala_git::Repo;
@@ -32,7 +33,7 @@ pub(crate) struct InitArgs {
     /// Do not ask
     #[arg(long, short)]
     yes: bool,
-    /// Kind of project: none, python-uv, rust, node or go [default: by the files at the top of the checkout]
+    /// Kind of project: none, python, python-uv, rust, node or go; changes the one that is set [default: by the files in the checkout]
     #[arg(long, value_name = "PRESET", conflicts_with = "undo")]
     preset: Option<String>,
     /// Only these clients: claude, codex, gemini or opencode; repeatable [default: those that are installed]
@@ -71,13 +72,16 @@ struct NotWritten {
 pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliError> {
     let scope = context.scope()?;
     // Everything is read and understood before anything is written. Hooks could do nothing but refuse with bad settings.
-    let preset = if args.undo {
-        None
-    } else {
-        Some(context.load_settings(Some(&scope), Vec::new())?.settings.project.preset)
-    };
-    let steps = if args.undo { undo_steps(args, &scope)? } else { steps(args, &scope)? };
-    if !args.yes && !context.ui.json && context.ui.is_live() && !confirmed(args, context, &steps)? {
+    if !args.undo {
+        context.load_settings(Some(&scope), Vec::new())?;
+    }
+    // With settings of its own, a repository needs no proposal.
+    let is_asked_for = !args.undo && (args.preset.is_some() || !scope.settings_file().exists());
+    let proposal = is_asked_for.then(|| proposal::proposal(args, &scope)).transpose()?;
+    let steps =
+        if args.undo { undo_steps(args, context, &scope)? } else { steps(args, &scope, proposal.as_ref())? };
+    let is_asking = !args.yes && !context.ui.json && context.ui.is_live();
+    if is_asking && !confirmed(args, context, &steps, proposal.as_ref())? {
         return Err(CliError::refused("nothing was changed"));
     }
     let repo = Repo::new(scope.clone());
@@ -91,9 +95,15 @@ pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliEr
         .chain(steps.iter().map(|step| (relative(&step.path, &scope), step.what)))
         .collect();
     let files: Vec<_> = shown.iter().map(|(path, what)| json!({ "path": path, "what": what })).collect();
-    context.ui.answer(&json!({ "files": files }), |out| {
+    let said = proposal.as_ref().map(proposal::json);
+    context.ui.answer(&json!({ "files": files, "proposal": said }), |out| {
+        proposal.as_ref().filter(|_| !is_asking).map_or(Ok(()), |proposal| proposal::write(out, proposal))?;
         shown.iter().try_for_each(|(path, what)| writeln!(out, "{what:>9}  {}", plain(path)))
     })?;
+    for kept in hooks::replaced(&repo)? {
+        let kept = plain(kept.display());
+        context.ui.hint(&format!("`{kept}` is kept and called by nobody: a later hook has taken its place"));
+    }
     if args.undo
         && let Some(user) = hooks::used_by(&repo)?
     {
@@ -103,26 +113,13 @@ pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliEr
             word(&user)
         ));
     }
-    if let Some(preset) = preset {
-        say_ignored(args, context, &steps, preset);
+    if !args.undo {
+        if let Some(proposal) = &proposal {
+            proposal::warn(context, proposal);
+        }
         next_steps(context, &chosen(args, &scope));
     }
     Ok(Code::SUCCESS)
-}
-
-/// Says that a preset was asked for and the settings, which were there already, have another one.
-fn say_ignored(args: &InitArgs, context: &Context, steps: &[Step], preset: Preset) {
-    let is_new = |step: &Step| step.path.ends_with(SETTINGS_FILE) && matches!(step.action, Action::Write(_));
-    let Some(wanted) = args.preset.as_deref().filter(|wanted| *wanted != preset.name()) else { return };
-    if !steps.iter().any(is_new) {
-        let has = preset.name();
-        context.ui.warning(&format!(
-            "`{SETTINGS_FILE}` is there already and was left as it is: this checkout has the preset `{has}`, not `{wanted}`"
-        ));
-        context.ui.hint(&format!(
-            "to change it, write `preset = \"{wanted}\"` below `[project]` in `{SETTINGS_FILE}`"
-        ));
-    }
 }
 
 /// What is left for a person to do.
@@ -142,16 +139,11 @@ fn next_steps(context: &Context, clients: &[Client]) {
     context.ui.hint("see what protects you now: mala doctor");
 }
 
-fn steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
-    let preset = match &args.preset {
-        None => guess(scope.root()),
-        Some(name) => Preset::named(name).ok_or_else(|| {
-            let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name()).collect();
-            CliError::usage(format!("`{name}` is no preset"))
-                .hint(format!("choose one of {}", known.join(", ")))
-        })?,
-    };
-    let mut steps = vec![settings_step(scope, preset)];
+fn steps(args: &InitArgs, scope: &Scope, proposal: Option<&Proposal>) -> Result<Vec<Step>, CliError> {
+    let mut steps = vec![match proposal {
+        Some(proposal) => proposal::settings_step(args, scope, proposal)?,
+        None => Step { path: scope.settings_file(), what: "unchanged", action: Action::Nothing },
+    }];
     for client in chosen(args, scope) {
         if let Some(file) = install::overriding(client)
             && read(&scope.root().join(file))?.is_some_and(|text| install::switches_off(client, &text))
@@ -193,20 +185,13 @@ fn step(scope: &Scope, path: &str, existing: Option<&str>, text: String) -> Step
     }
 }
 
-fn settings_step(scope: &Scope, preset: Preset) -> Step {
-    let path = scope.settings_file();
-    if path.symlink_metadata().is_ok() {
-        return Step { path, what: "unchanged", action: Action::Nothing };
-    }
-    Step { path, what: "new", action: Action::Write(render_new_file(preset)) }
-}
-
-fn undo_steps(args: &InitArgs, scope: &Scope) -> Result<Vec<Step>, CliError> {
+fn undo_steps(args: &InitArgs, context: &Context, scope: &Scope) -> Result<Vec<Step>, CliError> {
     let path = scope.settings_file();
     let text = read(&path)?;
-    let is_ours = |text: &String| Preset::ALL.iter().any(|preset| render_new_file(*preset) == *text);
     let mut steps = vec![match text {
-        Some(text) if is_ours(&text) => Step { path, what: "removed", action: Action::Remove },
+        Some(text) if proposal::is_as_written(&text, context, scope) => {
+            Step { path, what: "removed", action: Action::Remove }
+        }
         Some(_) => Step { path, what: "kept", action: Action::Nothing },
         None => Step { path, what: "absent", action: Action::Nothing },
     }];
@@ -293,19 +278,6 @@ fn read(path: &Path) -> Result<Option<String>, CliError> {
     }
 }
 
-/// The preset that the files at the top of a checkout speak for.
-fn guess(root: &Path) -> Preset {
-    let signs = [
-        ("Cargo.toml", Preset::Rust),
-        ("go.mod", Preset::Go),
-        ("uv.lock", Preset::PythonUv),
-        ("pyproject.toml", Preset::PythonUv),
-        ("package.json", Preset::Node),
-    ];
-    let found = signs.iter().find(|(file, _)| root.join(file).exists());
-    found.map_or(Preset::None, |(_, preset)| *preset)
-}
-
 /// The clients to set up: those that were named, else those that are installed or already used in this project.
 fn chosen(args: &InitArgs, scope: &Scope) -> Vec<Client> {
     if !args.clients.is_empty() {
@@ -326,8 +298,16 @@ fn program() -> String {
     own.map_or_else(|| "mala".to_owned(), |own| own.display().to_string())
 }
 
-fn confirmed(args: &InitArgs, context: &Context, steps: &[Step]) -> Result<bool, CliError> {
+fn confirmed(
+    args: &InitArgs,
+    context: &Context,
+    steps: &[Step],
+    proposal: Option<&Proposal>,
+) -> Result<bool, CliError> {
     let mut err = context.ui.err();
+    if let Some(proposal) = proposal {
+        proposal::write(&mut err, proposal)?;
+    }
     let does = if args.undo { "takes mala out of" } else { "puts mala into" };
     writeln!(err, "This {does} git's hooks and touches:")?;
     for step in steps.iter().filter(|step| !matches!(step.action, Action::Nothing)) {

@@ -27,6 +27,7 @@ use mala_store::process::{self, ProcessTable};
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::hook_repair::repair_hooks;
 use report::{Json, Live, Logged, Plain, QueueOnly};
 
 /// How often a tracker is asked for new issues.
@@ -53,6 +54,7 @@ pub(crate) struct Wish {
 pub(crate) fn run(context: &Context, wish: &Wish) -> Result<Summary, CliError> {
     let scope = context.scope()?;
     let reporter = reporter(context, &scope);
+    repair_hooks(&scope, &context.ui);
     run_in(context, &scope, wish, reporter)
 }
 
@@ -135,6 +137,8 @@ fn options(
         attempts: number(run.attempts),
         retry_pause: run.retry_pause,
         answer_wait: run.answer_wait,
+        no_change: run.no_change,
+        take_added: run.take_added,
         resume: wish.resume,
         allow_dirty: wish.allow_dirty,
         queue_only: wish.queue_only,

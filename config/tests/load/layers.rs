@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mala_config::{AgentKind, Origin, Preset, PromptBy, Settings, render_new_file};
+use mala_config::{AgentKind, Origin, Preset, PromptBy, Proposal, Settings, render_new_file};
 
 use super::World;
 
@@ -58,6 +58,8 @@ fn without_any_file_the_defaults_hold() {
     run.cost = 0  # default
     run.budget = 0  # default
     run.answer_wait = "5m"  # default
+    run.no_change = "ask"  # default
+    run.take_added = "next-run"  # default
     run.mitigate = false  # default
     status.refresh = "1s"  # default
     health.wait_rate = 0.05  # default
@@ -140,6 +142,8 @@ fn each_layer_overrides_the_ones_below_it() {
     run.cost = 0  # default
     run.budget = 0  # default
     run.answer_wait = "5m"  # default
+    run.no_change = "ask"  # default
+    run.take_added = "next-run"  # default
     run.mitigate = false  # default
     status.refresh = "4m"  # --refresh 4m
     health.wait_rate = 0.05  # default
@@ -209,6 +213,8 @@ fn every_setting_can_be_set_from_every_layer() {
         ("run.cost", "2.5", "2.5"),
         ("run.budget", "50", "50"),
         ("run.answer_wait", "'1m'", "1m"),
+        ("run.no_change", "'close'", "close"),
+        ("run.take_added", "'now'", "now"),
         ("run.mitigate", "true", "true"),
         ("status.refresh", "'2s'", "2s"),
         ("health.wait_rate", "1", "1"),
@@ -270,7 +276,7 @@ fn tables_have_names_of_the_users_own_and_later_layers_win_field_by_field() {
 #[test]
 fn a_new_file_sets_nothing_but_its_preset_and_can_be_uncommented() {
     for preset in Preset::ALL {
-        let text = render_new_file(*preset);
+        let text = render_new_file(&Proposal::for_preset(*preset));
         let loaded = World::repo(&text).loaded();
         let mut expected = Settings::default();
         expected.project.preset = *preset;

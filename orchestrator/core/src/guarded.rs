@@ -12,8 +12,12 @@ use thiserror::Error;
 ///
 /// Options between the words do not matter, so `cargo test` also means `cargo +nightly --quiet test -p core`. A program
 /// also answers to its name with a version behind it: `python` means `python3` and `python3.12` too.
+///
+/// `cd web && npm test` is `npm test`, to be run in the directory `web`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CommandPattern {
+    /// Below the directory in which commands run anyway; empty for that one.
+    directory: String,
     program: String,
     words: Vec<String>,
 }
@@ -24,8 +28,10 @@ pub enum CommandPatternError {
     Empty,
     #[error("`{0}` has a folder; name the program alone, such as `pytest`")]
     Folder(String),
-    #[error("`{0}` is for a shell; write plain words, such as `cargo test`")]
+    #[error("`{0}` is for a shell; write plain words, such as `cargo test` or `cd web && npm test`")]
     Shell(String),
+    #[error("`{0}` is no directory of the checkout; name one below its top, such as `cd web && npm test`")]
+    Directory(String),
 }
 
 impl CommandPattern {
@@ -34,6 +40,20 @@ impl CommandPattern {
         let args: Vec<&[u8]> = args.iter().map(|arg| arg.as_ref().as_bytes()).collect();
         let Some((program, rest)) = args.split_first() else { return false };
         self.is_about(OsStr::from_bytes(program)) && follows(rest, &self.words)
+    }
+
+    /// Where it is to be run, below the directory in which commands run anyway.
+    pub fn directory(&self) -> &str {
+        &self.directory
+    }
+
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+
+    /// Program and words, without the directory.
+    pub fn line(&self) -> String {
+        std::iter::once(&self.program).chain(&self.words).map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
     /// True if a command line that begins with `program` may match, whatever follows.
@@ -76,31 +96,70 @@ impl FromStr for CommandPattern {
     type Err = CommandPatternError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (directory, text) =
+            match text.trim_start().strip_prefix("cd ").and_then(|rest| rest.split_once("&&")) {
+                Some((directory, text)) => (directory_below(directory.trim())?, text),
+                None => (String::new(), text),
+            };
         let mut words = text.split_whitespace().map(str::to_owned);
         let program = words.next().ok_or(CommandPatternError::Empty)?;
         if program.contains('/') {
             return Err(CommandPatternError::Folder(program));
         }
         let words: Vec<String> = words.collect();
-        let is_odd =
-            |word: &&String| word.contains(['|', '&', ';', '<', '>', '$', '`', '"', '\'', '*', '\\']);
+        let is_odd = |word: &&String| word.contains(FOR_A_SHELL);
         if let Some(odd) = std::iter::once(&program).chain(&words).find(is_odd) {
             return Err(CommandPatternError::Shell(odd.clone()));
         }
-        Ok(Self { program, words })
+        Ok(Self { directory, program, words })
     }
+}
+
+/// What only a shell understands.
+const FOR_A_SHELL: [char; 11] = ['|', '&', ';', '<', '>', '$', '`', '"', '\'', '*', '\\'];
+
+fn directory_below(text: &str) -> Result<String, CommandPatternError> {
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..");
+    let is_below =
+        text.split('/').all(is_plain) && !text.contains(char::is_whitespace) && !text.contains(FOR_A_SHELL);
+    if is_below { Ok(text.to_owned()) } else { Err(CommandPatternError::Directory(text.to_owned())) }
 }
 
 impl fmt::Display for CommandPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.program)?;
-        self.words.iter().try_for_each(|word| write!(f, " {word}"))
+        if !self.directory.is_empty() {
+            write!(f, "cd {} && ", self.directory)?;
+        }
+        f.write_str(&self.line())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_may_name_the_directory_it_runs_in() {
+        let pattern: CommandPattern = "cd  web/app  && npm test".parse().unwrap();
+        assert_eq!(
+            (pattern.directory(), pattern.program(), pattern.line().as_str()),
+            ("web/app", "npm", "npm test")
+        );
+        assert_eq!(pattern.to_string(), "cd web/app && npm test");
+        assert_eq!(pattern.to_string().parse(), Ok(pattern.clone()));
+        assert!(pattern.matches(&["npm", "test"]));
+        for odd in
+            ["cd .. && x", "cd /tmp && x", "cd a b && x", "cd $HOME && x", "cd && x", "cd a/../.. && x"]
+        {
+            assert!(
+                matches!(
+                    odd.parse::<CommandPattern>(),
+                    Err(CommandPatternError::Directory(_) | CommandPatternError::Shell(_))
+                ),
+                "{odd}"
+            );
+        }
+    }
 
     fn matches(pattern: &str, line: &str) -> bool {
         let args: Vec<&str> = line.split_whitespace().collect();

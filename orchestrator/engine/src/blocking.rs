@@ -14,13 +14,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex};
 
 use mala_agents::start::Profile;
+use mala_config::TakeAdded;
 use mala_core::claim::Reading;
 use mala_core::ports::Clock;
-use mala_core::{AgentId, Attempt, CheckName, Issue, IssueId, Key, Mode, RunId, Target, Want};
+use mala_core::{AgentId, Attempt, CheckName, Issue, IssueId, Key, Mode, PersonId, RunId, Target, Want, Who};
 use mala_git::salvage::{self, SavedRef, Uncommitted};
 use mala_git::{Content, Repo, RepoPath};
 use mala_issues::{ClaimAnswer, IssueSource};
-use mala_store::{NewAttempt, Store, Tracker};
+use mala_store::{IssueNote, NewAttempt, Store, Tracker};
 
 use crate::error::{EngineError, Result};
 use crate::landing_queue::LandingQueue;
@@ -45,6 +46,30 @@ pub(crate) struct BlockingOps {
     pub(crate) repo: Repo,
     pub(crate) options: Arc<Options>,
     pub(crate) clock: Arc<dyn Clock + Send + Sync>,
+}
+
+/// What a person has said about an issue.
+#[derive(Debug, Clone)]
+pub(crate) struct PersonNote {
+    pub(crate) author: PersonId,
+    pub(crate) text: String,
+}
+
+/// What people have answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    /// Who has written it.
+    pub(crate) by: String,
+}
+
+impl Answer {
+    pub(crate) fn of(notes: &[PersonNote]) -> Option<Self> {
+        let text: Vec<&str> = notes.iter().map(|note| note.text.as_str()).collect();
+        let mut by: Vec<&str> = notes.iter().map(|note| note.author.as_str()).collect();
+        by.dedup();
+        (!notes.is_empty()).then(|| Self { text: text.join("\n\n"), by: by.join(", ") })
+    }
 }
 
 /// What a claim came to.
@@ -225,9 +250,23 @@ impl BlockingOps {
         files.into_iter().map(want).collect()
     }
 
-    /// What is written on the issue by others than its agents' runs.
-    pub(crate) fn notes(&self, issue: &IssueId) -> Result<Vec<String>> {
-        Ok(self.source.show(issue)?.notes.into_iter().map(|note| note.text).collect())
+    /// Issues that agents of the run have added and that the next run begins.
+    pub(crate) fn added_for_later(&self, run: &RunId) -> Result<Vec<IssueId>> {
+        match self.options.take_added {
+            TakeAdded::NextRun => Ok(self.store()?.issues_added_in(run)?),
+            TakeAdded::Now => Ok(Vec::new()),
+        }
+    }
+
+    /// What people have said about the issue, from outside of every agent's tree: the store knows who wrote a note. What
+    /// another tracker keeps may be anybody's.
+    pub(crate) fn notes_of_people(&self, issue: &IssueId) -> Result<Vec<PersonNote>> {
+        let notes = self.store()?.notes(issue)?;
+        let of_person = |note: IssueNote| match note.author {
+            Who::Person(author) => Some(PersonNote { author, text: note.text }),
+            Who::Agent(_) => None,
+        };
+        Ok(notes.into_iter().filter_map(of_person).collect())
     }
 
     /// Undoes a claim that is not to be begun after all. Work that was put in place for it is saved again.

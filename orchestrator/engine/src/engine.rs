@@ -21,7 +21,7 @@ use crate::dispatch::{Dispatcher, interrupts};
 use crate::error::{EngineError, Result, step};
 use crate::event::{Event, Reporter};
 use crate::landing_queue::LandingQueue;
-use crate::options::Options;
+use crate::options::{Options, Profiles};
 use crate::session::Sessions;
 use crate::summary::{Left, Summary};
 use crate::validator::Validator;
@@ -198,13 +198,19 @@ fn check_again(ops: &BlockingOps, run: &RunId) -> Result<()> {
 
 /// The profile that issues get unless a label says otherwise must be there, with its program.
 pub(crate) fn check_profiles(options: &Options) -> Result<()> {
-    let profiles = &options.profiles;
-    let name = profiles.forced.as_ref().unwrap_or(&profiles.default);
-    let Some((profile, _)) = profiles.known.iter().find(|(profile, _)| profile.name == *name) else {
-        let known: Vec<&str> = profiles.known.iter().map(|(profile, _)| profile.name.as_str()).collect();
-        return Err(EngineError::NoProfile { name: name.clone(), known: known.join(", ") });
-    };
-    find_program(profile).map(|_| ())
+    options.profiles.check().map(drop)
+}
+
+impl Profiles {
+    /// Where the program of the profile is that issues get unless a label says otherwise.
+    pub fn check(&self) -> Result<PathBuf> {
+        let name = self.forced.as_ref().unwrap_or(&self.default);
+        let Some((profile, _)) = self.known.iter().find(|(profile, _)| profile.name == *name) else {
+            let known: Vec<&str> = self.known.iter().map(|(profile, _)| profile.name.as_str()).collect();
+            return Err(EngineError::NoProfile { name: name.clone(), known: known.join(", ") });
+        };
+        find_program(profile)
+    }
 }
 
 pub(crate) fn find_program(profile: &Profile) -> Result<PathBuf> {

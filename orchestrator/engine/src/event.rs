@@ -131,6 +131,8 @@ pub enum Event {
         issue: IssueId,
         agent: AgentId,
         answer: Option<String>,
+        /// Who has answered.
+        by: Option<String>,
     },
     /// The agent was silent for too long: it is told so, once.
     Nudged {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mala_agents::start::Profile;
 use mala_agents::start::prompt::{Template, Which};
-use mala_config::{HealthSettings, LockSettings};
+use mala_config::{HealthSettings, LockSettings, NoChange, TakeAdded};
 use mala_core::{Issue, IssueId, Owner};
 use mala_gate::rules::IssuePattern;
 
@@ -31,6 +31,10 @@ pub struct Options {
     pub retry_pause: Duration,
     /// How long a question of an agent waits for an answer.
     pub answer_wait: Duration,
+    /// What becomes of an issue whose agent says that there is nothing to do.
+    pub no_change: NoChange,
+    /// When issues are begun that agents of the run have added.
+    pub take_added: TakeAdded,
     /// Go on where attempts were interrupted: with their sessions, and with their work in its place.
     pub resume: bool,
     /// Agents may offer files in which a person had left uncommitted changes.

@@ -10,7 +10,7 @@ use mala_core::shell::word;
 use mala_core::{Attempt, Issue, Note, Scope};
 use mala_logs::secrets::mask;
 
-use crate::blocking::Continuation;
+use crate::blocking::{Answer, Continuation};
 use crate::error::{EngineError, Result};
 use crate::note::write_check;
 use crate::options::{Options, Prompts};
@@ -105,9 +105,11 @@ pub(crate) fn take_up(options: &Options, issue: &Issue, left: &Continuation) -> 
 }
 
 /// Answers a question, or says that nobody does.
-pub(crate) fn answer(question: &str, answer: Option<&str>) -> String {
+pub(crate) fn answer(question: &str, answer: Option<&Answer>) -> String {
     match answer {
-        Some(answer) => format!("You asked: {question}\n\nThe answer: {answer}\n\nGo on with that."),
+        Some(Answer { text, by }) => {
+            format!("You asked: {question}\n\nThe answer: {text}\n\n(by `{by}`) Go on with that.")
+        }
         None => format!(
             "You asked: {question}\n\nNobody is there to answer. Decide what is most sensible, say in the commit \
              message what you assumed, and finish the work."

@@ -9,7 +9,7 @@ use std::path::Path;
 use mala_config::Settings;
 use mala_core::{Attempt, CheckName, Entry, EvidenceId, Scope};
 use mala_gate::evidence::Of;
-use mala_gate::rules::Outcome;
+use mala_gate::rules::{Outcome, OutcomeKind};
 use mala_gate::runner::Tee;
 use mala_gate::{AttemptVerdict, Check, Evidence, EvidenceLog, Gate};
 use mala_git::candidate::Pinned;
@@ -50,6 +50,8 @@ pub struct Judgement {
     pub offer: Option<Offer>,
     /// The outcome without a commit that was accepted, such as `no-change: reason`.
     pub outcome: Option<String>,
+    /// Nothing but the agent's word stands behind the outcome.
+    pub is_unproven: bool,
     /// Only what did not pass.
     pub failed: Vec<FailedCheck>,
 }
@@ -182,6 +184,11 @@ impl Validator for GateValidator {
                     .to_owned(),
             ]);
         }
+        if let Some((command, program)) =
+            self.requirements.missing_programs(self.scope.root()).into_iter().next()
+        {
+            return Err(EngineError::Unrunnable { command, why: format!("`{program}` is not in PATH") });
+        }
         let Some(head) = Repo::new(self.scope.clone()).resolve("HEAD")? else { return Ok(Vec::new()) };
         let validation = self.validate(&head, &mut |command| {
             tell(&Event::Validating { commit: head.clone(), command: command.to_owned() });
@@ -222,6 +229,7 @@ impl Validator for GateValidator {
         let outcome = last_message.and_then(Outcome::read).filter(|_| accepted && commits.is_empty());
         Ok(Judgement {
             accepted,
+            is_unproven: outcome.as_ref().is_some_and(|outcome| outcome.kind != OutcomeKind::AlreadyComplete),
             commits: commits.iter().map(ToString::to_string).collect(),
             offer: None,
             outcome: outcome.map(|outcome| format!("{}: {}", outcome.kind, outcome.reason)),

@@ -162,6 +162,12 @@ impl Repo {
         Ok(set.stdout.trim_ascii() == b"true")
     }
 
+    /// True if the index has this file of the checkout, or files below it.
+    pub fn is_tracked(&self, path: &Path) -> Result<bool, GitError> {
+        let Ok(path) = path.strip_prefix(self.root()) else { return Ok(false) };
+        Ok(!self.git("ls-files").args(["-z", "--"]).arg(path).output()?.is_empty())
+    }
+
     /// Where git keeps a file of this checkout, such as `index` or `hooks`.
     pub fn git_path(&self, name: &str) -> Result<PathBuf, GitError> {
         let path = self.plain_git("rev-parse").args(["--git-path", name]).output()?;

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use mala_config::{Cold, EmptyRun, Settings, Setup};
+use mala_config::{Cold, EmptyRun, Settings, Setup, SetupCommand};
 use mala_core::file::read_tail;
 use mala_core::shell::word;
-use mala_core::{CheckName, Oid, Timestamp};
+use mala_core::{CheckName, CommandPattern, Oid, Timestamp};
 use mala_gate::evidence::anchoring::{self, AnchorError};
 use mala_gate::evidence::{Ended, EvidenceError};
 use mala_gate::runner::{Manner, RunError, Task, Tee, run};
@@ -138,11 +138,18 @@ impl Requirements {
         self.cold
     }
 
-    /// A program that no command can be run without and that is not in `PATH`. What a setup installs may come from there.
-    pub fn missing_program(&self) -> Option<&str> {
-        let programs = self.commands.iter().filter_map(|command| command.split_whitespace().next());
-        let mut programs = programs.filter(|_| self.setup.commands.is_empty());
-        programs.find(|program| which::which(program).is_err())
+    /// Commands whose program is not in `PATH`, with that program: those that prepare a slot of the checkout at `root` and, unless
+    /// there are some, from which their programs may come, the required ones.
+    pub fn missing_programs(&self, root: &Path) -> Vec<(String, String)> {
+        let is_used =
+            |setup: &&SetupCommand| setup.needs.as_ref().is_none_or(|file| root.join(file).exists());
+        let setup: Vec<String> =
+            self.setup.commands.iter().filter(is_used).map(|setup| setup.command.to_string()).collect();
+        let needed = if setup.is_empty() { &self.commands } else { &setup };
+        let program = |command: &String| {
+            Some((command.clone(), command.parse::<CommandPattern>().ok()?.program().to_owned()))
+        };
+        needed.iter().filter_map(program).filter(|(_, program)| which::which(program).is_err()).collect()
     }
 
     /// Command lines, in order.
@@ -613,15 +620,24 @@ impl CommandLine<'_> {
         fs::create_dir_all(outputs)
             .map_err(|source| ValidationError::Io { path: outputs.to_owned(), source })?;
         let output = outputs.join(format!("validation-{:016x}.log", fastrand::u64(..)));
-        let argv: Vec<OsString> = self.command.split_whitespace().map(Into::into).collect();
+        let (argv, directory) = self.parts();
         let confinement = placed.confinement();
         let timeout = self.deadline.saturating_duration_since(Instant::now());
         let manner = Manner::Slot { confinement: &confinement, timeout, asker: self.asker };
-        let cwd = placed.root().join(self.directory);
+        let cwd = placed.root().join(directory);
         match run(&Task { argv: &argv, cwd: &cwd, log: &output, manner }, tee) {
             Ok(ended) => Ok(self.result(ended, &output, None)),
             Err(error) => self.failed(error, &output),
         }
+    }
+
+    /// Program and arguments, and where they run: from the top of the tree.
+    fn parts(&self) -> (Vec<OsString>, PathBuf) {
+        let (below, line) = match self.command.parse::<CommandPattern>() {
+            Ok(pattern) => (pattern.directory().to_owned(), pattern.line()),
+            Err(_) => (String::new(), self.command.to_owned()),
+        };
+        (line.split_whitespace().map(Into::into).collect(), Path::new(self.directory).join(below))
     }
 
     /// The same, recorded as a test of who asked for it.
@@ -631,8 +647,8 @@ impl CommandLine<'_> {
         test: &SlotTest<'_>,
         tee: &mut Tee<'_>,
     ) -> Result<CommandResult, ValidationError> {
-        let argv: Vec<OsString> = self.command.split_whitespace().map(Into::into).collect();
-        match test.run(placed, (&argv, Path::new(self.directory)), self.deadline, tee) {
+        let (argv, directory) = self.parts();
+        match test.run(placed, (&argv, &directory), self.deadline, tee) {
             Ok(evidence) if evidence.signal.is_some() && Instant::now() >= self.deadline => {
                 let objection = Some(NOT_IN_TIME.to_owned());
                 Ok(CommandResult { objection, ..CommandResult::of(self.command, &evidence) })

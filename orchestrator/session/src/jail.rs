@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use mala_agents::{Client, install};
 use mala_core::Scope;
 use mala_core::scope::Case;
+use mala_gate::hooks::KEPT_DIRECTORY;
 use mala_sandbox::{Jail, Support, Unsupported};
 use walkdir::WalkDir;
 
@@ -17,7 +18,8 @@ use walkdir::WalkDir;
 use crate::frozen::Frozen;
 
 /// Files and folders of a repository that tell git what to run, or where to find them.
-const RULING: [&str; 6] = ["hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"];
+const RULING: [&str; 7] =
+    ["hooks", KEPT_DIRECTORY, "config", "config.worktree", "info/attributes", "commondir", "gitdir"];
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// So deep lie submodules of submodules.
 const DEEPEST: usize = 12;

@@ -29,23 +29,48 @@ impl Hook {
     }
 }
 
+/// What is appended to the name of the hooks directory: the directory beside it holds the hooks that were there before.
+pub(super) const KEPT_SUFFIX: &str = ".before-mala";
+
+/// Set while `mala doctor` asks what a hook would do. A hook that is asked calls nothing but mala's check of a message, and
+/// always fails: no commit ever passes this way.
+pub const PROBE_VARIABLE: &str = "MALA_HOOK_PROBE";
+/// The exit code of a hook that was asked.
+pub const PROBE_EXIT_CODE: i32 = 75;
+/// Begins the line that names the earlier hook that would be called.
+pub const PROBE_ANSWER: &str = "mala: would first call ";
+
 /// The line by which mala knows its own.
 pub(super) fn mark(hook: Hook) -> String {
     format!("# mala: {}", hook.name())
 }
 
 /// What is installed. Without mala, people may commit, with a word of warning; agents may not.
+///
+/// The earlier hook keeps its name and the names around it: husky looks at `basename "$0"`, at the files beside `$0` and at
+/// those one directory up.
 pub fn script(hook: Hook) -> String {
     let (mark, name, command) = (mark(hook), hook.name(), hook.command());
+    let probe_command = if hook == Hook::CommitMsg { command } else { ":" };
     format!(
         r#"#!/bin/sh
 {mark}
-# Installed by `mala init`; `mala init --undo` takes it back. The hook that was here before, if any, is called first:
-# {name}.before-mala, beside this file.
+# Installed by `mala init`; `mala init --undo` takes it back. The hook that was here before, if any, is called first: it
+# lies in the directory `hooks{KEPT_SUFFIX}` beside this one (after the name of this directory), under its own name.
 
-before="$0.before-mala"
-if [ -x "$before" ]; then
-    "$before" "$@" || exit $?
+mala_hooks="${{0%/*}}"
+while [ "$mala_hooks" != "${{mala_hooks%/}}" ]; do mala_hooks="${{mala_hooks%/}}"; done
+mala_before="$mala_hooks{KEPT_SUFFIX}/{name}"
+
+if [ -n "${{{PROBE_VARIABLE}:-}}" ]; then
+    # `mala doctor` asks what would happen. No commit passes here.
+    if [ -x "$mala_before" ]; then echo "{PROBE_ANSWER}$mala_before" >&2; fi
+    if command -v mala >/dev/null 2>&1; then {probe_command} </dev/null; else echo "mala: not in PATH" >&2; fi
+    exit {PROBE_EXIT_CODE}
+fi
+
+if [ -x "$mala_before" ]; then
+    "$mala_before" "$@" || exit $?
 fi
 
 if command -v mala >/dev/null 2>&1; then

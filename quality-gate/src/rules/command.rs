@@ -50,7 +50,7 @@ pub(super) fn forms(pattern: &CommandPattern, equivalents: &[Vec<CommandPattern>
 
 /// All ways to write a command that any project knows.
 fn spellings(pattern: &CommandPattern) -> Vec<CommandPattern> {
-    let text = pattern.to_string();
+    let text = pattern.line();
     let core =
         WRAPPERS.iter().find_map(|wrapper| text.strip_prefix(wrapper)?.strip_prefix(' ')).unwrap_or(&text);
     let synonyms = SYNONYMS.iter().find(|names| names.contains(&core)).copied().unwrap_or_default();
@@ -100,6 +100,6 @@ pub(super) fn judge(
 fn is_whole(pattern: &CommandPattern, argv: &[String]) -> bool {
     let is_harmless = |arg: &str| HARMLESS.contains(&arg) || arg.starts_with("--color");
     let plain: Vec<&String> = argv.iter().filter(|arg| !is_harmless(arg)).collect();
-    let words = pattern.to_string().split_whitespace().count();
+    let words = pattern.line().split(' ').count();
     plain.len() == words && pattern.matches(&plain)
 }

@@ -175,8 +175,8 @@ impl Search<'_> {
     fn judge(&mut self, at: usize, evidence: &Evidence) -> Result<(), GateError> {
         let case = &self.cases[at];
         let root = self.repo.root();
-        let Some(lacking) = command::judge(&case.forms, evidence, root, &root.join(&self.rules.directory))
-        else {
+        let directory = root.join(&self.rules.directory).join(case.pattern.directory());
+        let Some(lacking) = command::judge(&case.forms, evidence, root, &directory) else {
             return Ok(());
         };
         let is_before_claim = self.is_before_claim(&evidence.id, Some(evidence.ended_at))?;
@@ -199,7 +199,7 @@ impl Search<'_> {
 }
 
 fn program(pattern: &CommandPattern) -> String {
-    pattern.to_string().split_whitespace().next().unwrap_or_default().to_owned()
+    pattern.program().to_owned()
 }
 
 impl<'a> Case<'a> {
@@ -213,7 +213,10 @@ impl<'a> Case<'a> {
 
     fn check(&self, records: &Records<'_>, subject: &Subject) -> Result<Check, GateError> {
         let command = self.pattern;
-        let again = format!("run `mala test -- {command}`");
+        let again = match command.directory() {
+            "" => format!("run `mala test -- {command}`"),
+            directory => format!("run `cd {directory} && mala test -- {}`", command.line()),
+        };
         if let Some(Decision { evidence, .. }) = &self.decision {
             let ran = evidence.command();
             let check = if evidence.has_passed() {

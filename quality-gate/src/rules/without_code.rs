@@ -65,19 +65,32 @@ impl Judge<'_> {
         Ok(None)
     }
 
-    /// Somebody must have done it: the reason names a commit of this branch, or an earlier commit names the issue.
+    /// A landed commit must have done it: the reason names one of this branch whose message names the issue.
     fn done_before(&self, outcome: &Outcome) -> Result<Check, GateError> {
-        let found = match self.commit_in_reason(&outcome.reason)? {
-            Some(id) => Some(id),
-            None => self.commit_that_names_issue()?,
-        };
-        Ok(match found {
-            Some(id) => Check::pass(NAME, format!("already-complete: done in {}", id.short())),
-            None => Check::fail(
+        let Some(id) = self.commit_in_reason(&outcome.reason)? else {
+            let which = match self.commit_that_names_issue()? {
+                Some(id) => format!("`{}` names this issue", id.short()),
+                None => "find it with `git log`".to_owned(),
+            };
+            return Ok(Check::fail(
                 NAME,
-                "already-complete was declared, but no commit shows it: name the commit that did it in the reason \
-                 (find it with `git log`)",
+                format!(
+                    "already-complete was declared, but no commit shows it: name the commit that did it in the reason ({which})"
+                ),
+            ));
+        };
+        let message = self.repo.commit(&id)?.message;
+        Ok(match &self.subject.issue {
+            Some(issue) if !self.rules.issue.names(&message, issue) => Check::fail(
+                NAME,
+                format!(
+                    "already-complete was declared, but the message of {} does not name `{}`: name the commit that did it, or say \
+                     `no-change` and why",
+                    id.short(),
+                    self.rules.issue.token(issue)
+                ),
             ),
+            _ => Check::pass(NAME, format!("already-complete: done in {}", id.short())),
         })
     }
 

@@ -83,7 +83,7 @@ fn a_hook_that_was_there_is_called_first_and_obeyed() {
         "theirs pre-commit\ngate pre-commit --index .git/index\ntheirs commit-msg .git/COMMIT_EDITMSG\n\
          gate commit-msg .git/COMMIT_EDITMSG\ngate post-commit\n"
     );
-    w.hook("pre-commit.before-mala", "exit 3");
+    w.hook("../hooks.before-mala/pre-commit", "exit 3");
     fs::write(w.base().join("calls"), "").unwrap();
     assert!(!with_mala(&w).status.success());
     assert_eq!(calls(&w), "", "mala is not asked about what is refused already");
@@ -152,18 +152,6 @@ fn a_folder_made_for_the_hooks_goes_with_them() {
     install(&w.repo()).unwrap();
     undo(&w.repo()).unwrap();
     assert!(!w.root.join(".git/hooks").exists());
-}
-
-#[test]
-fn a_hook_that_replaced_malas_is_not_lost() {
-    let w = World::new();
-    w.hook("pre-commit", "exit 0");
-    install(&w.repo()).unwrap();
-    w.hook("pre-commit", "echo newer");
-    let error = install(&w.repo()).unwrap_err().to_string();
-    assert!(error.contains("was replaced after mala was installed"), "{error}");
-    assert!(w.read(".git/hooks/pre-commit").contains("newer"));
-    assert_eq!(undo(&w.repo()).unwrap()[0].what, Installed::Foreign);
 }
 
 #[test]

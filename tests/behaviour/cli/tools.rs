@@ -22,6 +22,7 @@ fn the_doctor_says_what_works_and_what_protects_the_user() {
             "store",
             "evidence",
             "validation",
+            "default client",
             "slots",
             "git hooks",
             "clients",
@@ -103,15 +104,51 @@ fn the_doctor_does_not_say_that_hooks_let_through_what_they_refuse() {
     assert!(broken["fix"].as_str().unwrap().contains("mv "), "{broken}");
     fs::remove_file(world.state_dir().join("state.db")).unwrap();
 
-    let hook = world.root().join(".git/hooks/commit-msg");
-    mala_tests::write_script(&hook.with_extension("before-mala"), "#!/bin/sh\necho too short >&2; exit 1\n");
-    let other = check(&world, "git hooks");
-    assert!(other["status"] == "warn" && other["detail"].as_str().unwrap().contains("too short"), "{other}");
-    mala_tests::write_script(&hook.with_extension("before-mala"), "#!/bin/sh\nexit 0\n");
-
     fs::remove_file(world.base().join("bin/mala")).unwrap();
     let missing = check(&world, "git hooks");
     assert!(missing["fix"].as_str().unwrap().contains("put `mala` on the PATH"), "{missing}");
+}
+
+#[test]
+fn the_doctor_proves_that_earlier_hooks_are_still_called_and_runs_none_of_them() {
+    let world = World::new();
+    fs::create_dir(world.base().join("bin")).unwrap();
+    std::os::unix::fs::symlink(super::MALA, world.base().join("bin/mala")).unwrap();
+    let ran = world.base().join("ran");
+    let hooks = world.root().join(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    for name in ["pre-commit", "commit-msg", "post-commit"] {
+        mala_tests::write_script(
+            &hooks.join(name),
+            &format!("#!/bin/sh\necho {name} >> '{}'\n", ran.display()),
+        );
+    }
+    done(&world, "init --yes");
+    let fires = check(&world, "git hooks");
+    let detail = fires["detail"].as_str().unwrap();
+    assert!(fires["status"] == "ok" && detail.contains("they first call pre-commit, commit-msg"), "{fires}");
+    assert!(!ran.exists(), "{}", fs::read_to_string(ran).unwrap());
+
+    // As if something had changed mala's own.
+    let text = fs::read_to_string(hooks.join("pre-commit")).unwrap();
+    mala_tests::write_script(&hooks.join("pre-commit"), &text.replace("hooks.before-mala", "elsewhere"));
+    let outdated = check(&world, "git hooks");
+    assert!(
+        outdated["status"] == "warn" && outdated["fix"].as_str().unwrap().contains("mala init"),
+        "{outdated}"
+    );
+    done(&world, "init --yes");
+
+    mala_tests::write_script(
+        &world.root().join(".git/hooks.before-mala/pre-commit"),
+        "#!/usr/bin/env sh\n. \"$(dirname \"$0\")/h\"",
+    );
+    let broken = check(&world, "git hooks");
+    let detail = broken["detail"].as_str().unwrap();
+    assert!(
+        broken["status"] == "warn" && detail.contains("of husky") && detail.contains("does not find"),
+        "{broken}"
+    );
 }
 
 #[test]
@@ -124,17 +161,19 @@ fn groups_of_commands_show_an_example() {
 }
 
 #[test]
-fn init_says_that_it_left_other_settings_as_they_are() {
+fn init_changes_the_preset_of_a_repository_that_was_set_up_before_and_nothing_else() {
     let world = World::new();
     done(&world, "init --yes --preset rust --client claude");
     let same = done(&world, "init --yes --preset rust --client claude");
-    assert!(!same.err.contains("preset"), "{}", same.err);
-    let other = done(&world, "init --yes --preset node --client claude");
-    assert!(
-        other.err.contains("has the preset `rust`") && other.err.contains("preset = \"node\""),
-        "{}",
-        other.err
-    );
+    assert!(same.out.contains("unchanged  mala.toml"), "{}", same.out);
+    let settings = || fs::read_to_string(world.root().join("mala.toml")).unwrap();
+    world.write("mala.toml", &settings().replace("# max_agents = 4", "max_agents = 7"));
+    let before = settings();
+    let other = done(&world, "init --yes --preset go --client claude");
+    assert!(other.out.contains("changed  mala.toml") && other.out.contains("go test"), "{}", other.out);
+    assert_eq!(settings(), before.replace("preset = \"rust\"", "preset = \"go\""));
+    done(&world, "init --yes --client claude");
+    assert_eq!(settings(), before.replace("preset = \"rust\"", "preset = \"go\""), "nothing was asked for");
 
     world.write("mala.toml", "[lock\n");
     let before = fs::read_dir(world.root()).unwrap().count();
@@ -145,6 +184,74 @@ fn init_says_that_it_left_other_settings_as_they_are() {
     );
     assert_eq!(fs::read_dir(world.root()).unwrap().count(), before, "nothing was changed");
     done(&world, "init --undo --yes");
+}
+
+/// Git and what a hook needs, and these programs besides, which do nothing.
+fn path_with(world: &World, programs: &[&str]) -> String {
+    let bin = world.base().join("only");
+    fs::create_dir_all(&bin).unwrap();
+    for program in programs {
+        mala_tests::write_script(&bin.join(program), "#!/bin/sh\n");
+    }
+    let path = std::env::var_os("PATH").unwrap();
+    for program in ["git", "sh"] {
+        let found = std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file());
+        let _there = std::os::unix::fs::symlink(found.unwrap(), bin.join(program));
+    }
+    bin.display().to_string()
+}
+
+#[test]
+fn init_says_what_it_found_and_requires_only_what_can_run() {
+    let world = World::new();
+    world.write("pyproject.toml", "[build-system]\nrequires = [\"flit_core\"]\n[tool.ruff]\n[tool.pytest]\n");
+    world.write("web/package.json", r#"{ "scripts": { "test": "vitest" } }"#);
+    let init = |programs: &[&str]| -> Answer {
+        let _ = fs::remove_file(world.root().join("mala.toml"));
+        let mut init = mala(&world, ["init", "--yes", "--client", "claude"]);
+        init.env("PATH", path_with(&world, programs)).output().unwrap().into()
+    };
+    let bare = init(&[]);
+    assert_eq!(bare.code, 0, "{bare:?}");
+    for part in [
+        "preset  none",
+        "left out  pytest: `pytest` is not in PATH",
+        "left out  ruff check",
+        "left out  cd web && npm test",
+    ] {
+        assert!(bare.out.contains(part), "`{part}` is missing: {}", bare.out);
+    }
+    assert!(bare.err.contains("no command is required"), "{}", bare.err);
+    let both = init(&["pytest", "npm"]);
+    for part in [
+        "preset  python, because of pyproject.toml",
+        "required  pytest (",
+        "only/pytest; pyproject.toml)",
+        "required  cd web && npm test",
+    ] {
+        assert!(both.out.contains(part), "`{part}` is missing: {}", both.out);
+    }
+    let settings = fs::read_to_string(world.root().join("mala.toml")).unwrap();
+    assert!(settings.contains("commands = [\"pytest\", \"cd web && npm test\"]"), "{settings}");
+    done(&world, "init --undo --yes");
+    assert!(!world.root().join("mala.toml").exists(), "it was as it was written");
+}
+
+#[test]
+fn the_doctor_names_every_missing_program_and_a_missing_client() {
+    let world = World::new();
+    world.write("mala.toml", "[validate]\ncommands = [\"pytest\", \"ruff check\"]\n");
+    let path = path_with(&world, &[]);
+    let report: Answer = mala(&world, ["doctor", "--json"]).env("PATH", &path).output().unwrap().into();
+    let checks = report.json()["checks"].as_array().unwrap().clone();
+    let check = |name: &str| checks.iter().find(|check| check["name"] == name).unwrap().clone();
+    let detail = check("validation")["detail"].as_str().unwrap().to_owned();
+    for part in ["`pytest` needs `pytest`", "`ruff check` needs `ruff`", &path] {
+        assert!(detail.contains(part), "`{part}` is missing: {detail}");
+    }
+    assert_eq!((check("validation")["status"].as_str(), report.code), (Some("fail"), 1));
+    let client = check("default client");
+    assert!(client["status"] == "warn" && client["detail"].as_str().unwrap().contains("claude"), "{client}");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn settings(installed: &Installed, talk: &Talk, gate: &str) -> String {
     let (url, key) = (talk.url(), talk.key());
     format!(
         "[issues]\nsource = \"builtin\"\n[gate]\nissue_pattern = \"<id>\"\n{gate}\n[validate]\ncommands = [\"sh check.sh\"]\n\
-         [test]\ncommands = [\"sh check.sh\"]\n[run]\nprofile = \"claude\"\nattempts = 1\n\
+         [test]\ncommands = [\"sh check.sh\"]\n[run]\nprofile = \"claude\"\nattempts = 1\nno_change = \"close\"\n\
          [agents.claude]\ncommand = [\"{claude}\"]\nmodel = \"claude-sonnet-4-5\"\n\
          env = {{ ANTHROPIC_BASE_URL = \"{url}\", ANTHROPIC_API_KEY = \"{key}\", DISABLE_AUTOUPDATER = \"1\", DISABLE_TELEMETRY = \
          \"1\", DISABLE_ERROR_REPORTING = \"1\", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC = \"1\" }}\n\

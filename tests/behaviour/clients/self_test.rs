@@ -17,7 +17,7 @@ fn world(env: &str) -> World {
     let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"MALA-OUTCOME: no-change: it works"}"#;
     fs::write(&client, format!("touch '{}'; cat > /dev/null; echo '{result}'\n", started.display())).unwrap();
     let settings = format!(
-        "[issues]\nsource = \"builtin\"\n[run]\nprofile = \"claude\"\n[agents.claude]\ncommand = [\"sh\", \"{}\"]\nenv = {{ {env} }}\n",
+        "[issues]\nsource = \"builtin\"\n[run]\nprofile = \"claude\"\nno_change = \"close\"\n[agents.claude]\ncommand = [\"sh\", \"{}\"]\nenv = {{ {env} }}\n",
         client.display()
     );
     world.write("mala.toml", &settings);

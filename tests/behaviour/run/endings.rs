@@ -142,7 +142,7 @@ fn after_so_many_attempts_an_issue_is_left_to_a_person() {
 fn an_outcome_without_code_is_accepted_when_it_is_true() {
     let batch = Batch::with(
         "case $id in bd-1) ;; *) echo left > left.txt;; esac; echo 'MALA-OUTCOME: no-change: it works already'",
-        "[run]\nattempts = 1\ngate_attempts = 0",
+        "[run]\nattempts = 1\ngate_attempts = 0\nno_change = \"close\"",
     );
     batch.issue("bd-1", &[]);
     batch.issue("bd-2", &[]);
@@ -150,6 +150,16 @@ fn an_outcome_without_code_is_accepted_when_it_is_true() {
     assert_eq!((run.issues("done"), run.issues("handed_over")), (vec!["bd-1"], vec!["bd-2"]), "{run:?}");
     assert!(run.only("done")["outcome"].as_str().unwrap().contains("it works already"));
     assert_eq!(batch.dirt(), "");
+}
+
+#[test]
+fn an_issue_is_not_closed_on_its_agents_word() {
+    let batch = Batch::new("echo 'MALA-OUTCOME: obsolete: nobody needs it'");
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    let reason = run.only("handed_over")["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("`obsolete: nobody needs it`"), "{reason}");
+    assert_eq!(batch.status_of("bd-1"), "blocked");
 }
 
 #[test]

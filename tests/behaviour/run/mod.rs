@@ -3,6 +3,7 @@
 //! An agent is a shell script outside the checkout. It gets the prompt on stdin and acts by the id, so one
 //! script tells the whole story of a test.
 
+mod added;
 mod branch;
 mod commands;
 mod contention;

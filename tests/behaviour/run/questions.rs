@@ -34,6 +34,7 @@ fn a_question_is_a_state_of_its_own_and_a_note_on_the_issue_is_the_answer() {
     let run = Run::of(run);
     assert_eq!(run.only("needs_input")["question"], "Should it be red, or blue?", "{run:?}");
     assert_eq!((run.code, &run.only("answered")["answer"]), (0, &"blue".into()), "{run:?}");
+    assert!(run.only("answered")["by"].is_string(), "{run:?}");
     assert_eq!((batch.read("colour.txt").as_str(), run.issues("claimed").len()), ("blue\n", 1));
 }
 

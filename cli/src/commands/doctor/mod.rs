@@ -72,8 +72,9 @@ pub(crate) fn cmd_doctor(_args: &DoctorArgs, context: &Context) -> Result<Code, 
             checks.push(check_evidence(&scope));
             // Settings that cannot be read have their own line.
             let settings = context.load_settings(Some(&scope), Vec::new()).ok();
-            if let Some(loaded) = settings {
+            if let Some(loaded) = &settings {
                 checks.push(validation::check(&scope, &loaded.settings));
+                checks.push(validation::client(&loaded.settings));
                 checks.push(validation::slots(&scope, &loaded.settings));
             }
             checks.push(hooks::git(&scope));

@@ -2,8 +2,9 @@
 
 use mala_config::{Settings, format_size};
 use mala_core::Scope;
+use mala_engine::Profiles;
 use mala_git::Repo;
-use mala_landing::{Requirements, earlier_pass, slots_in_use};
+use mala_landing::{Requirements, last_verdict, slots_in_use};
 
 use super::{Check, Verdict};
 use crate::commands::status::slots_line;
@@ -20,13 +21,17 @@ pub(super) fn check(scope: &Scope, settings: &Settings) -> Check {
             "name some in mala.toml: [validate] commands = [\"cargo test\"], or choose a preset",
         );
     }
-    if let Some(program) = requirements.missing_program() {
-        let detail = format!("`{program}` is required of every commit and is not in PATH");
-        return warn(&detail, "install it, or name other commands in [validate] of mala.toml");
+    let missing = requirements.missing_programs(scope.root());
+    if !missing.is_empty() {
+        return missing_programs(&missing);
     }
     let commands = requirements.commands().join(", ");
-    match green_commit(scope, &requirements) {
-        Ok(Some(commit)) => Check::ok(NAME, format!("{commands}; {commit} has passed")),
+    match verdict_on_head(scope, &requirements) {
+        Ok(Some((commit, true))) => Check::ok(NAME, format!("{commands}; {commit} has passed")),
+        Ok(Some((commit, false))) => warn(
+            &format!("{commands}; the branch is red: {commit} has failed"),
+            "see what failed: mala logs list; only work that makes it green lands",
+        ),
         Ok(None) => Check::ok(NAME, format!("{commands}; the last commit has not been validated yet")),
         Err(error) => Check::fail(NAME, error),
     }
@@ -53,11 +58,38 @@ fn warn(detail: &str, fix: &str) -> Check {
     Check { name: NAME, status: Verdict::Warn, detail: detail.to_owned(), fix: Some(fix.to_owned()) }
 }
 
-/// The last commit, if its tree has passed all required commands.
-fn green_commit(scope: &Scope, requirements: &Requirements) -> Result<Option<String>, CliError> {
+/// Every program that a required command cannot do without, and where it was looked for. No run could land anything.
+fn missing_programs(missing: &[(String, String)]) -> Check {
+    let named: Vec<String> =
+        missing.iter().map(|(command, program)| format!("`{command}` needs `{program}`")).collect();
+    let path = std::env::var("PATH").unwrap_or_default();
+    Check {
+        name: NAME,
+        status: Verdict::Fail,
+        detail: format!("required programs are missing: {}; looked for in {path}", named.join(", ")),
+        fix: Some("install them, or name other commands in [validate] of mala.toml".to_owned()),
+    }
+}
+
+/// The last commit, and whether its tree has passed all required commands, as far as that is known.
+fn verdict_on_head(scope: &Scope, requirements: &Requirements) -> Result<Option<(String, bool)>, CliError> {
     let repo = Repo::new(scope.clone());
     let Some(head) = repo.resolve("HEAD")? else { return Ok(None) };
     let tree = repo.commit(&head)?.tree;
-    let passed = earlier_pass(&repo, requirements, &tree).map_err(CliError::failed)?;
-    Ok(passed.map(|_| head.short().to_owned()))
+    let verdict = last_verdict(&repo, requirements, &tree).map_err(CliError::failed)?;
+    Ok(verdict.map(|is_green| (head.short().to_owned(), is_green)))
+}
+
+/// The client that `mala run` starts unless it is told otherwise.
+pub(super) fn client(settings: &Settings) -> Check {
+    const NAME: &str = "default client";
+    let profile = &settings.run.profile;
+    match Profiles::load(settings, None).and_then(|profiles| profiles.check()) {
+        Ok(program) => Check::ok(NAME, format!("`{profile}` starts {}", program.display())),
+        Err(error) => {
+            let mut check = Check::fail(NAME, error);
+            check.status = Verdict::Warn;
+            check
+        }
+    }
 }

@@ -54,10 +54,12 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
                 word(issue.as_str())
             ),
         )],
-        Event::Answered { issue, answer, .. } => {
-            let how =
-                if answer.is_some() { "got its answer" } else { "got no answer, and has to decide itself" };
-            vec![line(issue, how)]
+        Event::Answered { issue, by, .. } => {
+            let how = match by {
+                Some(by) => format!("got its answer, by `{}`", plain(by)),
+                None => "got no answer, and has to decide itself".to_owned(),
+            };
+            vec![line(issue, &how)]
         }
         Event::Nudged { issue, why, .. } => {
             vec![line(issue, &format!("{YELLOW}told to go on{YELLOW:#}: {}", plain(why)))]

@@ -1,7 +1,7 @@
 //! Questions of agents, and their answers.
 //!
-//! An agent that ends its turn with a question has not failed. The question is shown, and for a while somebody may answer it
-//! with a note on the issue. Then the same session goes on, with the answer or with being told that there is none.
+//! An agent that ends its turn with a question has not failed. The question is shown, and for a while a person may answer it
+//! with a note on the issue. What an agent writes there is no answer. Then the same session goes on, with the answer or with being told that there is none.
 
 use std::mem;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use super::job::{Job, Phase, Question};
 use super::launch::Purpose;
 use super::stop::Stopping;
 use crate::Step;
-use crate::blocking::Cause;
+use crate::blocking::{Answer, Cause, PersonNote};
 use crate::error::Result;
 use crate::event::Event;
 use crate::question;
 
-/// How often the tracker is asked for an answer.
+/// How often an answer is looked for.
 const ANSWER_POLL: Duration = Duration::from_secs(1);
 
 impl Dispatcher {
@@ -60,18 +60,18 @@ impl Dispatcher {
 
     fn count_notes(&self, id: &IssueId) {
         let (ops, issue) = (self.ops.clone(), id.clone());
-        self.background_for(id, move || ops.notes(&issue), JobEvent::Notes);
+        self.background_for(id, move || ops.notes_of_people(&issue), JobEvent::Notes);
     }
 
-    /// What the issue's notes are now: those that came after the question are its answer.
-    pub(super) async fn on_notes(&mut self, id: &IssueId, notes: Result<Vec<String>>) {
+    /// What people have noted on the issue by now: what came after the question is its answer.
+    pub(super) async fn on_notes(&mut self, id: &IssueId, notes: Result<Vec<PersonNote>>) {
         let Some(Phase::Asking(question)) = self.jobs.get_mut(id).map(|job| &mut job.phase) else { return };
         question.looked_at = Some(Instant::now());
         // A tracker that fails is asked again.
         let Ok(notes) = notes else { return };
         let before = *question.notes.get_or_insert(notes.len());
         if notes.len() > before {
-            self.go_on_after_question(id, Some(notes[before..].join("\n\n"))).await;
+            self.go_on_after_question(id, Answer::of(&notes[before..])).await;
         }
     }
 
@@ -86,7 +86,7 @@ impl Dispatcher {
         }
     }
 
-    async fn go_on_after_question(&mut self, id: &IssueId, answer: Option<String>) {
+    async fn go_on_after_question(&mut self, id: &IssueId, answer: Option<Answer>) {
         let now = self.ops.clock.now();
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Phase::Asking(question) = mem::replace(&mut job.phase, Phase::Starting) else { return };
@@ -102,7 +102,8 @@ impl Dispatcher {
         // The answer is progress.
         job.fingerprint = None;
         let agent = job.attempt.agent.clone();
-        self.tell(&Event::Answered { issue: id.clone(), agent, answer: answer.clone() });
+        let (by, text) = answer.clone().map(|answer| (answer.by, answer.text)).unzip();
+        self.tell(&Event::Answered { issue: id.clone(), agent, answer: text, by });
         self.launch(id, Purpose::Answer { question: question.text, answer }).await;
     }
 }

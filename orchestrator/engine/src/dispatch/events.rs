@@ -7,7 +7,7 @@ use mala_landing::queue::Round;
 use super::Dispatcher;
 use super::feed::Found;
 use super::job::Phase;
-use crate::blocking::{Claim, EndResult, Fate, Fingerprint, PutBack, Queued, WaitOutcome};
+use crate::blocking::{Claim, EndResult, Fate, Fingerprint, PersonNote, PutBack, Queued, WaitOutcome};
 use crate::error::{Result, causes};
 use crate::health::Contention;
 use crate::session::SessionEvent;
@@ -45,7 +45,7 @@ pub(super) enum JobEvent {
         outcome: WaitOutcome,
         back: Result<PutBack>,
     },
-    Notes(Result<Vec<String>>),
+    Notes(Result<Vec<PersonNote>>),
     Ended(Result<EndResult>),
 }
 

@@ -60,8 +60,16 @@ impl Dispatcher {
             + self.ready.settled_open_count()
             + self.jobs.len()
             + self.ops.options.max_agents;
-        let (ops, listed) = (self.ops.clone(), self.ops.options.issues.clone());
-        self.background(move || find(&ops, &listed, limit), WorkerEvent::Ready);
+        let (ops, listed, run) = (self.ops.clone(), self.ops.options.issues.clone(), self.run.clone());
+        let work = move || {
+            let added = ops.added_for_later(&run)?;
+            let mut found = find(&ops, &listed, limit + added.len())?;
+            if listed.is_empty() {
+                found.ready.retain(|ready| !added.contains(&ready.issue.id));
+            }
+            Ok(found)
+        };
+        self.background(work, WorkerEvent::Ready);
     }
 
     pub(super) fn on_ready(&mut self, found: Result<Found>) {

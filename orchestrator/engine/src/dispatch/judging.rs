@@ -1,5 +1,7 @@
 //! What the gate says about an attempt, and what follows from it.
 
+use mala_config::NoChange;
+use mala_core::shell::word;
 use mala_core::{CheckName, IssueId};
 use mala_store::Progress;
 
@@ -70,6 +72,10 @@ impl Dispatcher {
         if job.judgement.accepted {
             return match job.judgement.offer {
                 Some(_) => self.offer(id),
+                None if job.judgement.is_unproven && self.ops.options.no_change == NoChange::Ask => {
+                    let said = job.judgement.outcome.clone().unwrap_or_default();
+                    self.hand_over(id, nothing_to_do(id, &said), Cause::Asks);
+                }
                 None => self.end(id, EndKind::Accept),
             };
         }
@@ -148,4 +154,12 @@ impl Dispatcher {
             _ => format!("the gate did not pass after it was told {rounds} times what is missing"),
         })
     }
+}
+
+/// Why a person is asked about an issue without a commit.
+fn nothing_to_do(id: &IssueId, said: &str) -> String {
+    let close = format!("mala issue close {}", word(id.as_str()));
+    format!(
+        "nothing was committed, its agent says `{said}`, and nothing proves that: if it is so, close it (`{close}`)"
+    )
 }

@@ -6,7 +6,7 @@ use mala_store::Progress;
 use super::job::{Job, Phase, Running};
 use super::{Dispatcher, causes};
 
-use crate::blocking::{Cause, ClaimedIssue, Continuation};
+use crate::blocking::{Answer, Cause, ClaimedIssue, Continuation};
 use crate::error::Result;
 use crate::event::Event;
 use crate::prompt::{self, Tests};
@@ -23,7 +23,7 @@ pub(super) enum Purpose {
     /// It goes on after a pause, or after it has waited for others.
     GoOn { why: String },
     /// It goes on after its question.
-    Answer { question: String, answer: Option<String> },
+    Answer { question: String, answer: Option<Answer> },
 }
 
 impl Dispatcher {
@@ -96,7 +96,7 @@ impl Dispatcher {
         let options = &self.ops.options;
         let rest = match purpose {
             Purpose::Begin(left) => left.as_ref().map(|left| prompt::take_up(options, &job.issue, left)),
-            Purpose::Answer { question, answer } => Some(prompt::answer(question, answer.as_deref())),
+            Purpose::Answer { question, answer } => Some(prompt::answer(question, answer.as_ref())),
             Purpose::Retry => Some(prompt::retry(options, &job.issue, &job.judgement, job.rounds)),
             Purpose::GoOn { why } => Some(prompt::resume(options, &job.issue, why)),
         };

@@ -4,7 +4,8 @@
 //! example), each is an agent of its own, and the call says which one it is; sub-agents belong to the conversation that
 //! started them. What is below a session's process but did not call directly belongs to that session, whatever it says.
 
-use mala_agents::{Event, HookCall};
+use mala_agents::launch::is_injected;
+use mala_agents::{Client, Event, HookCall};
 use mala_core::AgentId;
 use mala_store::process::Process;
 use mala_store::{Party, Session, Store, process};
@@ -79,6 +80,14 @@ pub fn join(
     let party = Party { agent, owner: process.owner(), supervised: false, issue: None, run: None };
     let conversation = conversation.map(str::to_owned);
     Ok(store.join_session(&Session { party, conversation }, profile)?)
+}
+
+/// True if a run has started the client that calls this process with hooks of its own. Asked inside an agent's tree, where an
+/// agent could only fool its own hooks.
+pub fn is_client_injected(client: Client) -> bool {
+    let Ok(process) = client_process() else { return false };
+    let read = |name: &str| std::fs::read(format!("/proc/{}/{name}", process.pid)).unwrap_or_default();
+    is_injected(client, &read("cmdline"), &read("environ"))
 }
 
 /// The process of the client that has started this one.

@@ -20,7 +20,7 @@ use mala_core::{Scope, Target};
 use crate::{SessionError, Supervised};
 use places::Places;
 
-pub use identity::{client_process, join};
+pub use identity::{client_process, is_client_injected, join};
 
 /// What a hook call is answered with the help of.
 pub struct HookContext<'a> {

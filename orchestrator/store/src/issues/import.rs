@@ -9,6 +9,7 @@ use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::permit::IssueChange;
 use super::types::{Imported, IssueError};
 use crate::Store;
 use crate::change::Change;
@@ -24,7 +25,10 @@ type Source = (Option<Vec<u8>>, Option<String>);
 impl Store {
     /// Takes over issues, all or none.
     pub fn import_issues(&mut self, by: &Who, issues: &[ForeignIssue]) -> Result<Imported> {
-        self.write(|change| change.import(by, issues))
+        self.write(|change| {
+            change.permit(by, IssueChange::Import)?;
+            change.import(by, issues)
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod circles;
 mod import;
+mod permit;
 pub(crate) mod rows;
 pub(crate) mod types;
 
@@ -17,6 +18,7 @@ use crate::Store;
 use crate::change::Change;
 use crate::error::{Fault, Result};
 use crate::events::EventKind;
+use crate::issues::permit::IssueChange;
 use crate::issues::rows::CLOSED_WORDS;
 use crate::issues::types::{IssueError, IssueFilter, IssueName, IssueNote, NewIssue, Updated};
 use crate::landing::OPEN_STATES;
@@ -47,9 +49,11 @@ impl Store {
         self.read(|view| view.notes_of(id))
     }
 
+    /// Says something about an issue, of this tracker or of another one whose issue was worked on here.
     pub fn note(&mut self, by: &Who, id: &IssueId, text: &str) -> Result<IssueNote> {
         self.write(|change| {
-            change.must_find_issue(id)?;
+            change.must_know_issue(id)?;
+            change.permit(by, IssueChange::Note(id))?;
             change.note(by, id, text, None)
         })
     }
@@ -57,6 +61,7 @@ impl Store {
     /// Closing a closed issue changes nothing.
     pub fn close_issue(&mut self, by: &Who, id: &IssueId, reason: Option<&str>) -> Result<Updated> {
         self.write(|change| {
+            change.permit(by, IssueChange::Close)?;
             let issue = change.must_find_issue(id)?;
             match issue.is_closed() {
                 true => Ok(Updated { issue, is_changed: false }),
@@ -68,6 +73,7 @@ impl Store {
     /// Makes an issue open again: a closed one, or one that somebody has claimed and will not finish.
     pub fn reopen_issue(&mut self, by: &Who, id: &IssueId) -> Result<Updated> {
         self.write(|change| {
+            change.permit(by, IssueChange::Reopen)?;
             let issue = change.must_find_issue(id)?;
             match issue.status.as_str() {
                 OPEN if issue.assignee.is_none() => Ok(Updated { issue, is_changed: false }),
@@ -88,6 +94,7 @@ impl Store {
         remove: &[String],
     ) -> Result<Updated> {
         self.write(|change| {
+            change.permit(by, IssueChange::Label)?;
             change.must_find_issue(id)?;
             let mut is_changed = false;
             for label in add {
@@ -107,6 +114,7 @@ impl Store {
     /// Makes one issue need another, unless that would close a circle.
     pub fn link_issue(&mut self, by: &Who, id: &IssueId, needs: &IssueId) -> Result<Issue> {
         self.write(|change| {
+            change.permit(by, IssueChange::Link)?;
             change.must_find_issue(id)?;
             change.must_find_issue(needs)?;
             change.refuse_circle_of_needs(id, needs)?;
@@ -197,6 +205,7 @@ impl View<'_> {
 
 impl Change<'_> {
     fn add_issue(&mut self, by: &Who, new: &NewIssue) -> std::result::Result<Issue, Fault> {
+        let from = self.permit(by, IssueChange::Add)?;
         if new.title.trim().is_empty() {
             return Err(IssueError::NoTitle.into());
         }
@@ -225,9 +234,20 @@ impl Change<'_> {
         for other in &new.needs {
             self.add_need(&issue.id, other)?;
         }
-        let detail = json!({ "title": issue.title, "priority": issue.priority, "kind": issue.kind });
+        let mut detail = json!({ "title": issue.title, "priority": issue.priority, "kind": issue.kind });
+        if let Some(from) = from {
+            detail["from"] = json!(from);
+        }
         self.record_by(EventKind::IssueAdded, by, Some(&issue.id), &detail)?;
         self.must_find_issue(&issue.id)
+    }
+
+    /// Whoever keeps the issue: one that was worked on is known.
+    fn must_know_issue(&self, id: &IssueId) -> std::result::Result<(), Fault> {
+        match self.exists("SELECT 1 FROM attempt WHERE issue = ?1", [id.as_str()])? {
+            true => Ok(()),
+            false => self.must_find_issue(id).map(drop),
+        }
     }
 
     fn refuse_circle_of_needs(&self, id: &IssueId, other: &IssueId) -> std::result::Result<(), Fault> {

@@ -1,8 +1,10 @@
 //! What callers ask about issues, what they get back, and why they may be refused.
 
-use mala_core::{Issue, IssueId, NameError, PatternError, Priority, Timestamp, Who};
+use mala_core::{AgentId, Issue, IssueId, NameError, PatternError, Priority, Timestamp, Who};
 use serde::Serialize;
 use thiserror::Error;
+
+use super::permit::{MAX_ADDED_DEPTH, MAX_ADDED_IN_A_RUN};
 
 /// What a new issue is called.
 #[derive(Debug, Clone)]
@@ -98,6 +100,15 @@ pub enum IssueError {
         #[source]
         source: PatternError,
     },
+    #[error(
+        "no agent of a run {what}: `{agent}` may add issues, and write notes on the issue that it works on"
+    )]
+    NotForAgents { agent: AgentId, what: &'static str },
+    #[error(
+        "the agents of this run have added {MAX_ADDED_IN_A_RUN} issues, or this one would be the result of {MAX_ADDED_DEPTH} \
+         others that agents have added: `{agent}` adds no more"
+    )]
+    TooManyAdded { agent: AgentId },
     #[error("`{id}` is {status}{}", assigned(.assignee.as_ref()))]
     NotOpen { id: IssueId, status: String, assignee: Option<String> },
     #[error("`{id}` is an epic: work on the issues that belong to it")]

@@ -1,5 +1,7 @@
 //! Ends without code are accepted only if they are true.
 
+use mala_git::Oid;
+
 use super::{Desk, honest};
 
 fn says(d: &mut Desk, line: &str) {
@@ -52,17 +54,23 @@ fn already_complete_must_be_shown_by_a_commit() {
     assert!(d.fails("outcome").contains("`git log`"));
     says(&mut d, "MALA-OUTCOME: already-complete: done in 0123456789abcdef");
     d.fails("outcome");
-    let head = d.w.head();
-    says(&mut d, &format!("MALA-OUTCOME: already-complete: done in {}", &head.as_str()[..8]));
-    d.passes();
-    // Or an earlier commit names the issue.
-    says(&mut d, "MALA-OUTCOME: already-complete: somebody did it");
+    let done_in = |commit: &Oid| format!("MALA-OUTCOME: already-complete: done in {}", &commit.as_str()[..8]);
+    let unrelated = d.w.head();
+    let said = done_in(&unrelated);
+    says(&mut d, &said);
+    assert!(d.fails("outcome").contains("does not name `bd-proj-1`"), "any commit would do otherwise");
     d.w.git(&["commit", "-q", "--allow-empty", "-m", "bd-proj-12: not this one"]);
+    let said = done_in(&d.w.head());
     d.subject.claimed_head = Some(d.w.head());
+    says(&mut d, &said);
     d.fails("outcome");
     d.w.git(&["commit", "-q", "--allow-empty", "-m", "bd-proj-1: this one"]);
+    let said = done_in(&d.w.head());
     d.subject.claimed_head = Some(d.w.head());
+    says(&mut d, &said);
     d.passes();
+    says(&mut d, "MALA-OUTCOME: already-complete: somebody did it");
+    assert!(d.fails("outcome").contains("names this issue"), "the commit has to be named");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The built-in tracker: what is to be done, in which order, and by whom.
 
+mod agents;
 mod claims;
 mod importing;
 mod journal;

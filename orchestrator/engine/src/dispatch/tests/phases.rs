@@ -3,13 +3,13 @@
 use std::io;
 
 use mala_agents::stream::Usage;
-use mala_core::{Attempt, Entry, EntryId, EntryState, IssueId, Oid, Timestamp};
+use mala_core::{Attempt, Entry, EntryId, EntryState, IssueId, Oid, PersonId, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::world::{World, accepted, rejected, said};
 use crate::blocking::{
-    AttemptEnd, Cause, CheckoutState, EndResult, Fingerprint, PutBack, Queued, WaitOutcome,
+    AttemptEnd, Cause, CheckoutState, EndResult, Fingerprint, PersonNote, PutBack, Queued, WaitOutcome,
 };
 use crate::dispatch::Dispatcher;
 use crate::dispatch::events::JobEvent;
@@ -169,7 +169,10 @@ fn event(name: &str) -> JobEvent {
         "not put aside" => JobEvent::PutAside(Err(error())),
         "taken back" => taken_back(Ok(PutBack::InPlace)),
         "not taken back" => taken_back(Err(error())),
-        "notes" => JobEvent::Notes(Ok(vec!["blue".to_owned()])),
+        "notes" => JobEvent::Notes(Ok(vec![PersonNote {
+            author: PersonId::new("pat").unwrap(),
+            text: "blue".to_owned(),
+        }])),
         "no notes" => JobEvent::Notes(Err(error())),
         "concluded" => JobEvent::Ended(Ok(EndResult {
             saved_ref: None,

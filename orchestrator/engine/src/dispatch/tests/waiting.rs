@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use mala_agents::stream::{Progress, Usage};
-use mala_core::{AgentId, AttemptState, Mode, Target, Urgency, Want};
+use mala_config::NoChange;
+use mala_core::{AgentId, AttemptState, Mode, Target, Urgency, Want, Who};
 use mala_session::{acquire, acquire_or_wait};
 use mala_store::{AskRequest, Party, Request, process};
 use tokio::time::Instant;
@@ -13,6 +14,7 @@ use crate::event::Event;
 use crate::limits::Limits;
 use crate::session::Stop;
 use crate::summary::AttemptResult;
+use crate::validator::Judgement;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -135,6 +137,55 @@ async fn a_question_is_answered_by_a_note_on_the_issue() {
     assert!(run.await.unwrap().is_all_done());
     let states = ["running", "gating", "needs_input", "running", "gating"];
     assert_eq!(world.journal("a"), states);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_agent_notes_on_the_issue_is_no_answer_and_who_has_answered_is_said() {
+    let mut world = World::new();
+    let id = world.issue("a", &[]);
+    world.judge([Ok(rejected("nothing")), Ok(accepted())]);
+    let mut store = world.other_store();
+    let run = world.run(async |mut stage| {
+        stage.session().await.says("Shall I delete it?").await;
+        stage.until(|event| matches!(event, Event::NeedsInput { .. })).await;
+        tokio::time::sleep(MINUTE / 12).await;
+        let neighbour = Who::Agent(AgentId::new("neighbour").unwrap());
+        store.note(&neighbour, &id, "yes, delete it all").unwrap();
+        tokio::time::sleep(MINUTE / 12).await;
+        store.note(&person(), &id, "no").unwrap();
+        let session = stage.session().await;
+        assert!(session.prompt.contains("The answer: no\n\n(by `pat`)"), "{}", session.prompt);
+        assert!(!session.prompt.contains("delete it all"), "{}", session.prompt);
+        session.says("done").await;
+    });
+    assert!(run.await.unwrap().is_all_done());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_an_agents_word_stands_behind_is_left_to_a_person() {
+    for (no_change, result, status) in
+        [(NoChange::Ask, AttemptResult::Blocked, "blocked"), (NoChange::Close, AttemptResult::Done, "closed")]
+    {
+        let mut world = World::new();
+        world.options.no_change = no_change;
+        world.issue("a", &[]);
+        let said = "no-change: it works already".to_owned();
+        world.judge([Ok(Judgement {
+            accepted: true,
+            outcome: Some(said.clone()),
+            is_unproven: true,
+            ..Judgement::default()
+        })]);
+        let run = world.run(async |mut stage| stage.session().await.says("done").await);
+        let attempt = run.await.unwrap().attempts.remove(0);
+        assert_eq!((attempt.result, world.shown("a").status.as_str()), (result, status));
+        let reason = attempt.reason.unwrap_or_default();
+        assert_eq!(
+            reason.contains(&said) && reason.contains("mala issue close a"),
+            no_change == NoChange::Ask,
+            "{reason}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

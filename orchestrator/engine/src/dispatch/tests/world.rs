@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mala_agents::start::{Kind, Profile, PromptBy};
 use mala_agents::stream::{Limited, Progress, Report, Terminal, Usage};
-use mala_config::{HealthSettings, LockSettings};
+use mala_config::{HealthSettings, LockSettings, NoChange, TakeAdded};
 use mala_core::ports::Clock;
 use mala_core::{Attempt, CheckName, EntryState, Issue, IssueId, PersonId, Priority, Scope, Timestamp, Who};
 use mala_git::{Repo, RepoPath};
@@ -498,6 +498,8 @@ fn options(scope: &Scope) -> Options {
         attempts: 1,
         retry_pause: Duration::from_secs(10),
         answer_wait: Duration::from_secs(60),
+        no_change: NoChange::Ask,
+        take_added: TakeAdded::NextRun,
         resume: false,
         allow_dirty: false,
         queue_only: false,
