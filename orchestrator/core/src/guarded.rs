@@ -28,7 +28,7 @@ pub enum CommandPatternError {
     Empty,
     #[error("`{0}` has a folder; name the program alone, such as `pytest`")]
     Folder(String),
-    #[error("`{0}` is for a shell; write plain words, such as `cargo test` or `cd web && npm test`")]
+    #[error("`{0}` is for a shell; write plain words, such as `cargo test`")]
     Shell(String),
     #[error("`{0}` is no directory of the checkout; name one below its top, such as `cd web && npm test`")]
     Directory(String),
