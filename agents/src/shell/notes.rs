@@ -81,7 +81,8 @@ impl Walker<'_> {
 
     /// Notes that something else is staged of the operand's file. What is staged in a folder, or by a pattern, is known only then.
     pub(super) fn stage(&mut self, arg: &Arg, state: &State) {
-        if arg.known == Known::All {
+        let names_folder = matches!(arg.text.rsplit('/').next(), Some("" | "." | ".."));
+        if arg.known == Known::All && !names_folder {
             for path in self.paths(arg, state) {
                 if !self.is_folder(&path) {
                     self.note(Write::Staged(path));
