@@ -35,7 +35,11 @@ pub fn injection(client: Client, mala: &str, root: &Path, folder: &Path) -> Inje
             let file = folder.join("gemini-settings.json");
             // Its user was not asked about this server, and nobody is there to be asked.
             let server = json!({ "command": mala, "args": ["mcp"], "trust": true });
-            let text = format!("{{{},\"mcpServers\":{}}}\n", hooks(client, mala), json!({ "mala": server }));
+            // What a hook says when a session starts becomes a message of the user. It drops that on resume, and the task with it.
+            let events: Vec<&str> =
+                events(client).iter().copied().filter(|event| *event != "SessionStart").collect();
+            let hooks = hooks(client, &events, mala);
+            let text = format!("{{{hooks},\"mcpServers\":{}}}\n", json!({ "mala": server }));
             Injection {
                 env: vec![(GEMINI_SETTINGS.to_owned(), file.display().to_string())],
                 files: vec![(file, text)],
@@ -103,13 +107,14 @@ pub fn hook_command(client: Client, injection: &Injection) -> Option<String> {
 fn claude(mala: &str) -> Vec<String> {
     let server = json!({ "mcpServers": { "mala": { "command": mala, "args": ["mcp"] } } });
     // It outweighs every settings file, so that nobody switches the hooks off in the middle of a session.
-    let settings = format!("{{\"disableAllHooks\":false,{}}}", hooks(Client::Claude, mala));
+    let settings =
+        format!("{{\"disableAllHooks\":false,{}}}", hooks(Client::Claude, events(Client::Claude), mala));
     // The first takes any number of values: something else has to follow.
     ["--mcp-config", &server.to_string(), "--settings", &settings].map(str::to_owned).to_vec()
 }
 
-fn hooks(client: Client, mala: &str) -> String {
-    let entries: Vec<String> = events(client)
+fn hooks(client: Client, events: &[&str], mala: &str) -> String {
+    let entries: Vec<String> = events
         .iter()
         .map(|event| format!("\"{event}\":[{}]", group(client, event, mala, Origin::Injected)))
         .collect();
@@ -121,6 +126,8 @@ fn codex(mala: &str, root: &Path) -> Vec<String> {
     let quoted = |text: &str| Value::from(text).to_string();
     let mut settings = vec![
         "features.hooks=true".to_owned(),
+        // A login shell reads the user's profile, which may put another `PATH` in the place of the one with mala in it.
+        "allow_login_shell=false".to_owned(),
         // It trusts a folder in which it asks nothing, and would write that into the user's own settings.
         format!("projects={{{}={{trust_level=\"trusted\"}}}}", quoted(&root.to_string_lossy())),
         format!("mcp_servers.mala={{command={},args=[\"mcp\"]}}", quoted(mala)),
@@ -179,6 +186,7 @@ mod tests {
         let text = settings.iter().map(|setting| setting.as_str()).collect::<Vec<_>>().join("\n");
         let table: toml::Table = toml::from_str(&text).unwrap();
         assert_eq!(table["hooks"].as_table().unwrap().len(), 7);
+        assert_eq!(table["allow_login_shell"].as_bool(), Some(false));
         let hook = &table["hooks"]["PreToolUse"][0]["hooks"][0];
         assert_eq!(hook["command"].as_str(), Some(r#"'it'\''s "mala"' hook codex --injected"#));
         assert_eq!(hook["timeout"].as_integer(), Some(30));
@@ -199,6 +207,7 @@ mod tests {
         let settings: Value = serde_json::from_str(text).unwrap();
         assert_eq!(settings["hooks"]["BeforeTool"][0]["hooks"][0]["timeout"], 30_000);
         assert_eq!(settings["mcpServers"]["mala"]["args"], json!(["mcp"]));
+        assert_eq!(settings["hooks"].get("SessionStart"), None, "its context would cost the task on resume");
         let opencode = injected(Client::Opencode, "/a/mala");
         assert!(opencode.files[0].1.contains("const MALA = \"/a/mala\""));
         let config: Value = serde_json::from_str(&opencode.env[0].1).unwrap();

@@ -16,6 +16,7 @@ pub mod objection;
 pub mod patch;
 pub mod probe;
 pub mod protected;
+pub mod question;
 pub mod shell;
 pub mod start;
 pub mod stream;

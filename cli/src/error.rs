@@ -22,7 +22,7 @@ use mala_git::commit::CommitError;
 use mala_git::{GitError, OwnershipError};
 use mala_logs::chain::ChainError;
 use mala_sandbox::SandboxError;
-use mala_session::{Handover, SessionError};
+use mala_session::{Handover, SessionError, supervisor_socket};
 use mala_store::{AskError, IssueError, LandingError, MessageError, StoreError};
 use miette::Diagnostic;
 use nix::unistd::{Uid, User};
@@ -240,8 +240,12 @@ impl From<CommitError> for CliError {
             _ => Kind::Refused,
         };
         let is_nobody = matches!(error, CommitError::NoIdentity(_));
-        let who =
-            is_nobody.then_some("say who it is: git config user.name NAME && git config user.email MAIL");
+        let in_tree = supervisor_socket::supervisor().is_some();
+        let who = is_nobody.then_some(match in_tree {
+            // A model that is told to set a name makes one up.
+            true => "a person has to say who commits, in git's settings; do not make up a name: end your turn and say so",
+            false => "say who it is: git config user.name NAME && git config user.email MAIL",
+        });
         let error = who.into_iter().fold(Self::new(kind, error), Self::hint);
         error.hint("nothing was committed; files and staged changes are as they were")
     }

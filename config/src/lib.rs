@@ -39,9 +39,10 @@ pub use place::{Origin, Place};
 pub use preset::{Preset, Setup, SetupCommand};
 pub use proposal::{Proposal, ProposedCommand};
 pub use settings::{
-    AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, IssueSettings, Land,
-    LockSettings, NoChange, ProjectSettings, QueueSettings, RetainSettings, RunSettings, Settings, Source,
-    StatusSettings, TakeAdded, TestSettings, TranscriptSettings, Unlocked, ValidateSettings,
+    AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, IssueSettings,
+    KeepSettings, Land, LockSettings, NoChange, ProjectSettings, QueueSettings, RetainSettings, RunSettings,
+    Settings, Source, StatusSettings, TakeAdded, TestSettings, TranscriptSettings, Unlocked,
+    ValidateSettings,
 };
 pub use size::{SizeError, format_size, parse_size};
 pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};

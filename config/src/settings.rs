@@ -34,6 +34,8 @@ pub struct Settings {
     pub asks: AskSettings,
     /// `[run]`
     pub run: RunSettings,
+    /// `[keep]`
+    pub keep: KeepSettings,
     /// `[status]`
     pub status: StatusSettings,
     /// `[health]`
@@ -44,6 +46,14 @@ pub struct Settings {
     pub mutexes: Vec<MutexTable>,
     /// `[agents.NAME]`, in the order of their names.
     pub agents: Vec<AgentTable>,
+}
+
+/// `[keep]`: how much of what git does not hold is put back if an agent removes it. In bytes; zero is no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeepSettings {
+    pub max_file: u64,
+    pub max_total: u64,
+    pub max_files: u64,
 }
 
 /// `[project]`: what kind of project it is.
@@ -137,6 +147,8 @@ pub struct AskSettings {
 pub struct RunSettings {
     pub max_agents: u64,
     pub profile: String,
+    /// Takes over while another one is limited; empty for none.
+    pub fallback: String,
     pub stagger: Duration,
     pub attempts: u64,
     /// Before an issue whose agent failed is tried again; longer each time.
@@ -351,6 +363,7 @@ impl Settings {
         run: RunSettings {
             max_agents: 0,
             profile: String::new(),
+            fallback: String::new(),
             stagger: Duration::ZERO,
             attempts: 0,
             retry_pause: Duration::ZERO,
@@ -365,6 +378,7 @@ impl Settings {
             take_added: TakeAdded::Now,
             mitigate: true,
         },
+        keep: KeepSettings { max_file: 1, max_total: 1, max_files: 0 },
         status: StatusSettings { refresh: Duration::ZERO },
         health: HealthSettings { wait_rate: 0.0, waits_per_day: 0, mutex_wait: Duration::ZERO },
         retain: RetainSettings { age: Duration::ZERO, size: 1, refs: Duration::ZERO },

@@ -58,6 +58,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     duration("asks", "idle", SECOND..=days(7), |s| &mut s.asks.idle),
     count("run", "max_agents", 1..=u64::MAX, |s| &mut s.run.max_agents),
     text("run", "profile", None, |s| &mut s.run.profile),
+    text("run", "fallback", None, |s| &mut s.run.fallback),
     duration("run", "stagger", Duration::from_millis(1)..=HOUR, |s| &mut s.run.stagger),
     count("run", "attempts", 1..=u64::MAX, |s| &mut s.run.attempts),
     duration("run", "retry_pause", Duration::from_millis(1)..=HOUR, |s| &mut s.run.retry_pause),
@@ -71,6 +72,9 @@ pub(crate) static SETTINGS: &[Setting] = &[
     choice::<NoChange>("run", "no_change"),
     choice::<TakeAdded>("run", "take_added"),
     switch("run", "mitigate", |s| &mut s.run.mitigate),
+    size("keep", "max_file", |s| &mut s.keep.max_file),
+    size("keep", "max_total", |s| &mut s.keep.max_total),
+    count("keep", "max_files", 1..=u64::MAX, |s| &mut s.keep.max_files),
     duration("status", "refresh", Duration::from_millis(100)..=HOUR, |s| &mut s.status.refresh),
     fraction("health", "wait_rate", 0.0..=1.0, |s| &mut s.health.wait_rate),
     count("health", "waits_per_day", 1..=u64::MAX, |s| &mut s.health.waits_per_day),
@@ -517,6 +521,7 @@ mod tests {
         asks.idle: a duration from 1s to 7d
         run.max_agents: a whole number, 1 or more
         run.profile: a text
+        run.fallback: a text
         run.stagger: a duration from 1ms to 1h
         run.attempts: a whole number, 1 or more
         run.retry_pause: a duration from 1ms to 1h
@@ -530,6 +535,9 @@ mod tests {
         run.no_change: "ask" or "close"
         run.take_added: "next-run" or "now"
         run.mitigate: true or false
+        keep.max_file: a size such as "20GB", or empty for no bound
+        keep.max_total: a size such as "20GB", or empty for no bound
+        keep.max_files: a whole number, 1 or more
         status.refresh: a duration from 100ms to 1h
         health.wait_rate: a number from 0 to 1
         health.waits_per_day: a whole number, 1 or more

@@ -40,6 +40,11 @@ impl Kind {
         }
     }
 
+    /// True if a model stands behind it that replies; a program of one's own may do anything.
+    pub fn has_model(self) -> bool {
+        self != Self::Command
+    }
+
     /// True if a session can go on in another process.
     pub fn has_sessions(self) -> bool {
         self != Self::Command

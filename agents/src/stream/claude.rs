@@ -25,6 +25,9 @@ pub(super) fn line(value: &Value, spent: &Usage, state: &mut State, report: &mut
         Some("assistant") => assistant(value, state, report, &mut progress),
         Some("result") => result(value, spent, report, &mut progress),
         Some("rate_limit_event") => progress.extend(rate_limit(value)),
+        Some("system") if text(value, "/subtype") == Some("api_retry") => {
+            progress.extend(api_retry(value, report));
+        }
         _ => {}
     }
     progress
@@ -49,7 +52,7 @@ fn assistant(value: &Value, state: &mut State, report: &mut Report, progress: &m
     let at = |key: &str| number(value, &format!("/message/usage/{key}")).unwrap_or(0);
     let input = at("input_tokens") + at("cache_creation_input_tokens") + at("cache_read_input_tokens");
     state.messages.insert(id.to_owned(), (input, at("output_tokens")));
-    report.limited = None;
+    (report.limited, report.denied) = (None, None);
     report.usage.turns = state.messages.len() as u64;
     report.usage.input_tokens = state.messages.values().map(|(input, _)| input).sum();
     report.usage.output_tokens = state.messages.values().map(|(_, output)| output).sum();
@@ -75,7 +78,7 @@ fn result(value: &Value, spent: &Usage, report: &mut Report, progress: &mut Vec<
     if !said.is_empty() {
         report.say(said);
     }
-    report.terminal = Some(Terminal { reason: reason.to_owned(), is_error: false });
+    report.terminal = Some(Terminal { reason: reason.to_owned(), is_error: false, message: None });
 }
 
 /// What this process has cost. The client adds what the conversation had cost before, but only if no other session of the
@@ -89,6 +92,18 @@ fn cost(value: &Value, spent: &Usage, own_tokens: u64) -> Option<f64> {
     let is_of_all = spent.tokens() > 0 && counted >= spent.tokens() + own_tokens;
     let before = spent.cost.filter(|_| is_of_all).unwrap_or(0.0);
     Some((total - before).max(0.0))
+}
+
+/// The client tries again by itself, for minutes. A person is to see why nothing happens; and where no further try can help, nobody
+/// has to wait for the last one.
+fn api_retry(value: &Value, report: &mut Report) -> Vec<Progress> {
+    let at = |key: &str| number(value, &format!("/{key}")).unwrap_or(0);
+    let error = text(value, "/error").unwrap_or("error");
+    let status = number(value, "/error_status").map(|status| format!(" ({status})")).unwrap_or_default();
+    let seconds = at("retry_delay_ms").div_ceil(1000);
+    let told = format!("retry {} of {} in {seconds} s: {error}{status}", at("attempt"), at("max_retries"));
+    let denied = (error == "authentication_failed").then(|| report.deny(&format!("{error}{status}")));
+    std::iter::once(doing(&told)).chain(denied).collect()
 }
 
 /// Only a refusal is a limit; the client also tells how much is left.

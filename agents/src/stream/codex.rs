@@ -18,7 +18,8 @@ pub(super) fn line(value: &Value, spent: &Usage, report: &mut Report) -> Vec<Pro
             report.usage.input_tokens = at("input_tokens").saturating_sub(spent.input_tokens);
             report.usage.output_tokens = at("output_tokens").saturating_sub(spent.output_tokens);
             report.usage.turns += 1;
-            report.terminal = Some(Terminal { reason: "turn.completed".to_owned(), is_error: false });
+            report.terminal =
+                Some(Terminal { reason: "turn.completed".to_owned(), is_error: false, message: None });
             report.limited = None;
             vec![Progress::Usage]
         }

@@ -50,7 +50,7 @@ fn result(value: &Value, report: &mut Report) -> Vec<Progress> {
     let status = text(value, "/status").unwrap_or("unknown");
     let mut progress = vec![Progress::Usage];
     if status == "success" {
-        report.terminal = Some(Terminal { reason: status.to_owned(), is_error: false });
+        report.terminal = Some(Terminal { reason: status.to_owned(), is_error: false, message: None });
         report.limited = None;
     } else {
         progress.extend(report.fail(status, text(value, "/error/message").unwrap_or_default()));

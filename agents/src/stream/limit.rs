@@ -1,7 +1,10 @@
 //! Messages of clients and their providers that mean "not now".
 
-use mala_core::Timestamp;
 use std::time::Duration;
+
+use jiff::Zoned;
+use jiff::civil::{Date, Time};
+use mala_core::Timestamp;
 
 /// Being told to slow down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +43,8 @@ const SIGNS: &[&str] = &[
     "resource has been exhausted",
     "overloaded",
     "error: 529",
+    "daily quota",
+    "is at capacity",
 ];
 
 /// The limit that an error message is about, if it is about one.
@@ -48,10 +53,14 @@ pub fn recognise(message: &str) -> Option<Limited> {
     SIGNS
         .iter()
         .any(|sign| lower.contains(sign))
-        .then(|| Limited { until: at_seconds(&lower).or_else(|| in_words(&lower)), message: short(message) })
+        .then(|| Limited { until: until(&lower), message: short(message) })
 }
 
-fn short(message: &str) -> String {
+fn until(message: &str) -> Option<Timestamp> {
+    at_seconds(message).or_else(|| in_words(message)).or_else(|| at_time_of_day(message, &Zoned::now()))
+}
+
+pub(super) fn short(message: &str) -> String {
     message.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()
 }
 
@@ -79,6 +88,42 @@ fn in_words(message: &str) -> Option<Timestamp> {
         rest = unit_from[letters..].trim_start_matches([' ', ',']).trim_start_matches("and ");
     }
     (total > Duration::ZERO).then(|| Timestamp::now().plus(total))
+}
+
+/// `try again at 11:06 AM`, `try again at Nov 19th, 2026 11:06 AM`: the client writes the local time.
+fn at_time_of_day(message: &str, now: &Zoned) -> Option<Timestamp> {
+    let (_, after) = message.split_once("again at ")?;
+    let words: Vec<&str> =
+        after.split_whitespace().take(5).map(|word| word.trim_matches([',', '.', ';', ')'])).collect();
+    let at = words.iter().position(|word| word.contains(':'))?;
+    let (hour, minute) = words[at].split_once(':')?;
+    let (hour, minute): (i8, i8) = (hour.parse().ok()?, minute.parse().ok()?);
+    let hour = match words.get(at + 1).copied() {
+        Some("am") => hour % 12,
+        Some("pm") => hour % 12 + 12,
+        _ => hour,
+    };
+    let time = Time::new(hour, minute, 0, 0).ok()?;
+    let when = match words[..at] {
+        [] => {
+            let today = now.date().to_datetime(time).to_zoned(now.time_zone().clone()).ok()?;
+            if today <= *now { today.tomorrow().ok()? } else { today }
+        }
+        [month, day, year] => {
+            let day = day.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()?;
+            let date = Date::new(year.parse().ok()?, month_of(month)?, day).ok()?;
+            date.to_datetime(time).to_zoned(now.time_zone().clone()).ok()?
+        }
+        _ => return None,
+    };
+    Some(Timestamp::from_millis(when.timestamp().as_millisecond()))
+}
+
+fn month_of(name: &str) -> Option<i8> {
+    const MONTHS: [&str; 12] =
+        ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    let at = MONTHS.iter().position(|month| name.starts_with(month))?;
+    i8::try_from(at + 1).ok()
 }
 
 fn seconds_in(unit: &str) -> Option<f64> {
@@ -109,8 +154,33 @@ mod tests {
         assert_eq!(seconds("exceeded retry limit, last status: 429 Too Many Requests"), None);
         assert_eq!(seconds("API Error: 529 {\"type\":\"overloaded_error\"}"), None);
         assert_eq!(seconds("Resource has been exhausted (e.g. check quota). RESOURCE_EXHAUSTED"), None);
+        assert_eq!(seconds("[API Error: You have exhausted your daily quota on this model.]"), None);
+        assert_eq!(seconds("Selected model is at capacity. Please try a different model."), None);
         let old = recognise("Claude AI usage limit reached|1794794629").unwrap();
         assert_eq!(old.until, Some(Timestamp::from_millis(1_794_794_629_000)));
+    }
+
+    #[test]
+    fn a_time_of_day_is_the_next_such_time_here() {
+        let now: Zoned = "2026-11-18T10:00:00+01:00[Europe/Berlin]".parse().unwrap();
+        let at = |message: &str| {
+            let millis = at_time_of_day(&message.to_lowercase(), &now)?.as_millis();
+            Some(jiff::Timestamp::from_millisecond(millis).unwrap().to_string())
+        };
+        let utc = |text: &str| Some(text.to_owned());
+        assert_eq!(at("hit your limit, or try again at 11:06 AM."), utc("2026-11-18T10:06:00Z"));
+        assert_eq!(at("try again at 9:30 AM"), utc("2026-11-19T08:30:00Z"), "it is past that today");
+        assert_eq!(at("try again at 12:05 am"), utc("2026-11-18T23:05:00Z"));
+        assert_eq!(at("try again at 12:05 PM"), utc("2026-11-18T11:05:00Z"));
+        assert_eq!(at("try again at Nov 21st, 2026 6:00 PM."), utc("2026-11-21T17:00:00Z"));
+        for odd in [
+            "try again at noon",
+            "try again at 99:99 PM",
+            "try again at :",
+            "try again at Foo 1, 2026 1:00 PM",
+        ] {
+            assert_eq!(at(odd), None, "{odd}");
+        }
     }
 
     #[test]

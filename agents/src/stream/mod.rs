@@ -4,6 +4,7 @@
 //! so far ([`Report`]). Clients change their output from version to version, so a line that is not understood is
 //! no error: it still shows that the client is alive.
 
+mod access;
 mod claude;
 mod codex;
 mod gemini;
@@ -34,6 +35,8 @@ pub enum Progress {
     Usage,
     /// The client was told to slow down.
     Limited(Limited),
+    /// The provider does not let this client in; see [`Report::denied`].
+    Denied,
 }
 
 /// What a session has used so far.
@@ -58,6 +61,8 @@ pub struct Terminal {
     /// The client's own word, such as `success` or `error_max_turns`.
     pub reason: String,
     pub is_error: bool,
+    /// What the client said of an error, on one line.
+    pub message: Option<String>,
 }
 
 impl Terminal {
@@ -77,6 +82,8 @@ pub struct Report {
     pub terminal: Option<Terminal>,
     /// Set if the last thing that happened was a limit.
     pub limited: Option<Limited>,
+    /// Why the provider does not let this client in, in its own words: no further try with the same account can do better.
+    pub denied: Option<String>,
 }
 
 impl Report {
@@ -87,9 +94,18 @@ impl Report {
 
     /// A failure in the client's own words, which may be a limit in disguise.
     fn fail(&mut self, reason: &str, message: &str) -> Option<Progress> {
-        self.terminal = Some(Terminal { reason: reason.to_owned(), is_error: true });
+        let said = Some(limit::short(message.trim())).filter(|said| !said.is_empty());
+        self.terminal = Some(Terminal { reason: reason.to_owned(), is_error: true, message: said });
+        if access::is_denied(message) {
+            return Some(self.deny(message));
+        }
         self.limited = recognise(message);
         self.limited.clone().map(Progress::Limited)
+    }
+
+    fn deny(&mut self, message: &str) -> Progress {
+        self.denied = Some(limit::short(message.trim()));
+        Progress::Denied
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn line(value: &Value, report: &mut Report) -> Vec<Progress> {
                 usage.cost = Some(usage.cost.unwrap_or(0.0) + cost);
             }
             let reason = text(value, "/part/reason").unwrap_or("unknown").to_owned();
-            report.terminal = Some(Terminal { reason, is_error: false });
+            report.terminal = Some(Terminal { reason, is_error: false, message: None });
             report.limited = None;
             progress.push(Progress::Usage);
         }

@@ -33,7 +33,7 @@ fn claude_tells_session_work_tokens_cost_and_end() {
     assert_eq!(doings(&progress), ["I look at it", "Bash: cargo test", "sub-agent"]);
     assert_eq!(report.message.as_deref(), Some("done\nMALA-OUTCOME: no-change: nothing to do"));
     assert_eq!(report.usage, Usage { input_tokens: 16, output_tokens: 8, cost: Some(0.25), turns: 2 });
-    assert_eq!(report.terminal, Some(Terminal { reason: "success".into(), is_error: false }));
+    assert_eq!(report.terminal, Some(Terminal { reason: "success".into(), is_error: false, message: None }));
 }
 
 #[test]
@@ -165,4 +165,32 @@ fn endless_output_is_kept_short_and_on_one_line() {
             .iter()
             .all(|text| text.chars().count() <= LONGEST_DOING && !text.contains('\u{1b}'))
     );
+}
+
+#[test]
+fn claude_shows_its_retries_and_is_not_waited_for_where_no_retry_can_help() {
+    let retry = |error: &str, status: u32| {
+        format!(
+            r#"{{"type":"system","subtype":"api_retry","attempt":7,"max_retries":10,"retry_delay_ms":32593,"error_status":{status},"error":"{error}"}}"#
+        )
+    };
+    let (progress, report) = read(Kind::Claude, &[&retry("rate_limit", 429)]);
+    assert_eq!(doings(&progress), ["retry 7 of 10 in 33 s: rate_limit (429)"]);
+    assert_eq!(report.denied, None);
+    let (progress, report) = read(Kind::Claude, &[&retry("authentication_failed", 401)]);
+    assert_eq!(progress.last(), Some(&Progress::Denied));
+    assert_eq!(report.denied.as_deref(), Some("authentication_failed (401)"));
+}
+
+#[test]
+fn a_failure_keeps_what_the_client_said_of_it() {
+    let line = r#"{"type":"result","status":"error","error":{"message":"[API Error: The input token count exceeds\nthe maximum]"}}"#;
+    let (_, report) = read(Kind::Gemini, &[line]);
+    let said = report.terminal.unwrap().message;
+    assert_eq!(said.as_deref(), Some("[API Error: The input token count exceeds the maximum]"));
+    let line =
+        r#"{"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized: Missing bearer"}}"#;
+    let (progress, report) = read(Kind::Codex, &[line]);
+    assert_eq!(progress, [Progress::Denied]);
+    assert_eq!(report.denied.as_deref(), Some("unexpected status 401 Unauthorized: Missing bearer"));
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mala_config::{Settings, user_file};
+use mala_config::{KeepSettings, Settings, user_file};
 use mala_core::ports::Liveness;
 use mala_core::{IssueId, Life, Scope};
 use mala_engine::landing_queue::CheckoutQueue;
@@ -15,8 +15,9 @@ use mala_engine::session::exec::ExecSessions;
 use mala_engine::validator::GateValidator;
 use mala_engine::{
     Engine, EngineError, EngineParts, Keeping, Options, Plan, Profiles, Prompts, Reporter, Summary, Trace,
-    source, unfinished_run,
+    UnversionedOptions, source, unfinished_run,
 };
+use mala_git::salvage::Limits;
 use mala_git::{Repo, Unfit};
 use mala_issues::IssueError;
 use mala_session::background::{Background, Task, Warn};
@@ -152,11 +153,23 @@ fn options(
         keeping,
         lock: settings.lock.clone(),
         health: settings.health,
+        unversioned: unversioned(settings),
         mala: mala.to_string_lossy().into_owned(),
         logs: state.join("logs"),
         poll: POLL,
         grace: GRACE,
     })
+}
+
+fn unversioned(settings: &Settings) -> UnversionedOptions {
+    let KeepSettings { max_file, max_total, max_files } = settings.keep;
+    let bound = |bytes: u64| if bytes == 0 { u64::MAX } else { bytes };
+    let limits = Limits {
+        file_bytes: bound(max_file),
+        total_bytes: bound(max_total),
+        files: usize::try_from(max_files).unwrap_or(usize::MAX),
+    };
+    UnversionedOptions { limits, build: settings.build_directories() }
 }
 
 /// Whoever is to see it: a program, a person at a terminal, or a file.

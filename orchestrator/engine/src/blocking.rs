@@ -7,6 +7,7 @@ mod leftovers;
 mod offers;
 mod parking;
 mod recover;
+mod unversioned;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -331,7 +332,7 @@ impl BlockingOps {
     fn keep_uncommitted(&self, run: &RunId, agent: &AgentId) -> Result<()> {
         let is_held = |path: &RepoPath| Ok::<_, EngineError>(!self.holders(&self.wants([path]))?.is_empty());
         Uncommitted::keep_unheld(&self.repo, run, agent, is_held)?;
-        Ok(())
+        self.refresh_unversioned(run)
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn missing_hooks(ops: &BlockingOps) -> Option<String> {
     })
 }
 
-fn named(mut files: Vec<String>) -> String {
+pub(crate) fn named(mut files: Vec<String>) -> String {
     let more = files.len().saturating_sub(MAX_NAMED_FILES);
     files.truncate(MAX_NAMED_FILES);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };

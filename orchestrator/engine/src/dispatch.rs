@@ -14,6 +14,7 @@ mod judging;
 mod landing;
 mod launch;
 mod parked;
+mod profiles;
 mod running;
 mod stop;
 #[cfg(test)]
@@ -42,6 +43,7 @@ use feed::Feed;
 pub(crate) use feed::find;
 use job::Job;
 use landing::QueueWork;
+use profiles::ProfileHealth;
 pub(crate) use stop::interrupts;
 use stop::{Interrupts, Stopping};
 
@@ -69,8 +71,7 @@ pub(crate) struct Dispatcher {
     queue: QueueWork,
     /// No agent starts before this.
     next_start: Instant,
-    /// No agent of these profiles starts before this, for this reason.
-    limited: HashMap<String, (Instant, String)>,
+    profiles: HashMap<String, ProfileHealth>,
     /// Issues that are not begun before this.
     rests: HashMap<IssueId, Instant>,
     max_agents: usize,
@@ -105,7 +106,7 @@ impl Dispatcher {
             feed: Feed::default(),
             queue: QueueWork::default(),
             next_start: Instant::now(),
-            limited: HashMap::new(),
+            profiles: HashMap::new(),
             rests: HashMap::new(),
             max_agents,
             waiting_in_call: HashSet::new(),

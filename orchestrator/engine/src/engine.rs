@@ -9,7 +9,7 @@ use mala_agents::start::Profile;
 use mala_core::ports::WallClock;
 use mala_core::{IssueId, RunId, Timestamp};
 use mala_git::Repo;
-use mala_git::salvage::{Before, Uncommitted};
+use mala_git::salvage::{Before, Snapshot, Uncommitted};
 use mala_issues::IssueSource;
 use mala_store::Store;
 use serde_json::json;
@@ -92,13 +92,14 @@ impl Engine {
             .and_then(|now| now.keep(&ops.repo, &run))
             .map_err(EngineError::Baseline)?;
         let is_for_all = options.issues.is_empty() && !options.queue_only;
+        let oversize = if options.queue_only { None } else { ops.keep_unversioned(&run)? };
         let left_alone = left_alone.iter().map(|path| {
             format!("`{path}` was written by somebody while a landing was cut off, and was left alone: compare it with `git diff`")
         });
         let cautions = if options.queue_only { Vec::new() } else { caution::cautions(&ops) };
         let circles = if is_for_all { ops.circles() } else { Vec::new() };
         let circular = circles.iter().map(|circle| circle_text(circle));
-        for text in cautions.into_iter().chain(base).chain(left_alone).chain(circular) {
+        for text in cautions.into_iter().chain(base).chain(left_alone).chain(circular).chain(oversize) {
             reporter.report(now, &Event::Warning { text });
         }
         let runtime = runtime().map_err(EngineError::Runtime)?;
@@ -119,6 +120,7 @@ impl Engine {
         if !is_left_open {
             ops.end_run(&run, &json!(summary)).map_err(step("end the run"))?;
             Before::forget(&ops.repo, &run).map_err(EngineError::Baseline)?;
+            Snapshot::forget(&ops.repo, &run).map_err(EngineError::Baseline)?;
         }
         reporter.report(Timestamp::now(), &Event::RunEnded { summary: summary.clone() });
         Ok(summary)
@@ -202,12 +204,18 @@ pub(crate) fn check_profiles(options: &Options) -> Result<()> {
 }
 
 impl Profiles {
-    /// Where the program of the profile is that issues get unless a label says otherwise.
+    /// Where the program of the profile is that issues get unless a label says otherwise. The one that takes over from it must be
+    /// there, too.
     pub fn check(&self) -> Result<PathBuf> {
-        let name = self.forced.as_ref().unwrap_or(&self.default);
-        let Some((profile, _)) = self.known.iter().find(|(profile, _)| profile.name == *name) else {
+        let first = self.program_of(self.forced.as_ref().unwrap_or(&self.default))?;
+        self.fallback.as_ref().map_or(Ok(()), |name| self.program_of(name).map(drop))?;
+        Ok(first)
+    }
+
+    fn program_of(&self, name: &str) -> Result<PathBuf> {
+        let Some((profile, _)) = self.named(name) else {
             let known: Vec<&str> = self.known.iter().map(|(profile, _)| profile.name.as_str()).collect();
-            return Err(EngineError::NoProfile { name: name.clone(), known: known.join(", ") });
+            return Err(EngineError::NoProfile { name: name.to_owned(), known: known.join(", ") });
         };
         find_program(profile)
     }

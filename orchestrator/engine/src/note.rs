@@ -28,6 +28,8 @@ pub(crate) struct Handoff<'a> {
     pub(crate) commits: &'a [String],
     pub(crate) last_message: Option<&'a str>,
     pub(crate) log: Option<&'a str>,
+    /// What has become of a person's files that git does not hold.
+    pub(crate) notices: &'a [String],
 }
 
 /// What became of the work that an agent had not committed.
@@ -90,6 +92,9 @@ fn write(note: &mut String, handoff: &Handoff<'_>) -> std::fmt::Result {
         writeln!(note, "\nCommitted, but not accepted: {}", handoff.commits.join(", "))?;
     }
     write_left(note, handoff.attempt, handoff.left)?;
+    for notice in handoff.notices {
+        writeln!(note, "\n{notice}.")?;
+    }
     if let Some(message) = handoff.last_message.map(str::trim).filter(|message| !message.is_empty()) {
         writeln!(note, "\nLast message of the agent:")?;
         write_last_lines(note, message, "> ")?;
@@ -217,6 +222,7 @@ mod tests {
             commits: &[],
             last_message: None,
             log: None,
+            notices: &[],
         }
     }
 

@@ -8,6 +8,7 @@ use mala_agents::start::prompt::{Template, Which};
 use mala_config::{HealthSettings, LockSettings, NoChange, TakeAdded};
 use mala_core::{Issue, IssueId, Owner};
 use mala_gate::rules::IssuePattern;
+use mala_git::salvage;
 
 use crate::limits::Limits;
 
@@ -56,6 +57,7 @@ pub struct Options {
     pub keeping: Keeping,
     pub lock: LockSettings,
     pub health: HealthSettings,
+    pub unversioned: UnversionedOptions,
     /// The program that agents' hooks call.
     pub mala: String,
     /// Where each agent's output is kept, below a folder for the run.
@@ -64,6 +66,14 @@ pub struct Options {
     pub poll: Duration,
     /// How long an agent that was asked to end may take.
     pub grace: Duration,
+}
+
+/// What is copied of people's files that git does not hold.
+#[derive(Debug, Clone)]
+pub struct UnversionedOptions {
+    pub limits: salvage::Limits,
+    /// Build directories, which are not.
+    pub build: Vec<String>,
 }
 
 /// Who keeps the issues.
@@ -82,6 +92,8 @@ pub struct Profiles {
     /// For everything, whatever labels say.
     pub forced: Option<String>,
     pub default: String,
+    /// Takes over while the one that an issue would get is limited or cannot work.
+    pub fallback: Option<String>,
 }
 
 impl Profiles {

@@ -20,14 +20,20 @@ impl Profiles {
             known.retain(|(known, _)| known.name != profile.name);
             known.push((profile, self::limits(&settings.run, Some(table))));
         }
-        Ok(Self { known, forced, default: settings.run.profile.clone() })
+        let fallback = Some(settings.run.fallback.clone()).filter(|name| !name.is_empty());
+        Ok(Self { known, forced, default: settings.run.profile.clone(), fallback })
     }
 
     /// The profiles that issues can get: the one that was asked for, else the default and those that a label may call for.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = &Profile> {
         let is_used = |profile: &&Profile| match &self.forced {
             Some(name) => profile.name == *name,
-            None => profile.name == self.default || !profile.labels.is_empty(),
+            None => {
+                let is_named = |name: &String| *name == profile.name;
+                is_named(&self.default)
+                    || self.fallback.as_ref().is_some_and(is_named)
+                    || !profile.labels.is_empty()
+            }
         };
         self.known.iter().map(|(profile, _)| profile).filter(is_used)
     }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use mala_agents::start::Profile;
 use mala_agents::stream::{Progress, Report, Usage};
 use mala_core::{Attempt, IssueId, Key};
+use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 
 use crate::error::Result;
@@ -95,18 +96,23 @@ impl SessionEnd {
 
     /// How the agent failed, as the end of a sentence, if it did.
     pub(crate) fn failure(&self) -> Option<String> {
-        if !self.status.as_ref().is_ok_and(ExitStatus::success) {
-            return Some(self.how());
-        }
-        let terminal = self.report.terminal.as_ref().filter(|terminal| terminal.is_error)?;
-        Some(format!("the agent ended with `{}`", terminal.reason))
+        let terminal = self.report.terminal.as_ref().filter(|terminal| terminal.is_error);
+        let said = terminal.and_then(|terminal| terminal.message.as_deref());
+        let how = match terminal {
+            _ if !self.status.as_ref().is_ok_and(ExitStatus::success) => self.how(),
+            Some(terminal) => format!("the agent ended with `{}`", terminal.reason),
+            None => return None,
+        };
+        Some(said.map_or(how.clone(), |said| format!("{how}: {said}")))
     }
 
     fn how(&self) -> String {
         match &self.status {
             Ok(status) => match (status.code(), status.signal()) {
-                // What runs the agent passes a signal on as shells do.
-                (Some(code @ 129..=192), _) => format!("the agent was killed by signal {}", code - 128),
+                // What runs the agent passes a signal on as shells do. Some clients end with codes of their own up there.
+                (Some(code), _) if is_death_by_signal(code) => {
+                    format!("the agent was killed by signal {}", code - 128)
+                }
                 (Some(code), _) => format!("the agent ended with code {code}"),
                 (None, Some(signal)) => format!("the agent was killed by signal {signal}"),
                 (None, None) => "the agent ended".to_owned(),
@@ -114,6 +120,32 @@ impl SessionEnd {
             Err(error) => format!("the agent was lost: {error}"),
         }
     }
+}
+
+/// True for the code by which shells tell that a signal ended a program. Signals that are ignored unless a program asks for them
+/// end nothing: Gemini ends with the low byte of an HTTP status, 144 for 400 and 173 for 429.
+fn is_death_by_signal(code: i32) -> bool {
+    let signal = code.checked_sub(128).and_then(|number| Signal::try_from(number).ok());
+    let harmless = [
+        Signal::SIGCHLD,
+        Signal::SIGCONT,
+        Signal::SIGSTOP,
+        Signal::SIGTSTP,
+        Signal::SIGURG,
+        Signal::SIGWINCH,
+    ];
+    signal.is_some_and(|signal| !harmless.contains(&signal) && !is_stack_fault(signal))
+}
+
+/// Nothing has sent it since coprocessors had a stack.
+#[cfg(target_os = "linux")]
+fn is_stack_fault(signal: Signal) -> bool {
+    signal == Signal::SIGSTKFLT
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_stack_fault(_: Signal) -> bool {
+    false
 }
 
 /// How to end a session.
@@ -139,7 +171,18 @@ pub fn file_name(agent: &str) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::file_name;
+    use super::{file_name, is_death_by_signal};
+
+    #[test]
+    fn a_code_of_the_clients_own_is_no_signal() {
+        for killed in [129, 130, 134, 137, 139, 143, 153] {
+            assert!(is_death_by_signal(killed), "{killed}");
+        }
+        // 400, 401, 403, 404, 429, 500 and 503, as far as they fit into a code; and plain ones.
+        for code in [144, 145, 147, 148, 173, 244, 247, 0, 1, 127, 128] {
+            assert!(!is_death_by_signal(code), "{code}");
+        }
+    }
 
     #[test]
     fn agents_of_different_names_have_files_of_different_names() {

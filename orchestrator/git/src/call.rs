@@ -3,6 +3,7 @@
 //! Promises: no shell; no variable of the caller moves git to another repository, index, configuration or object
 //! store; a failure keeps the command line, the exit status and what git said.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -277,9 +278,39 @@ pub fn settings_from(file: PathBuf) {
     SETTINGS.get_or_init(|| file);
 }
 
+/// Carries what the supervisor of an agent was started with to mala's own commands in the agent's tree.
+pub const STARTED_WITH: &str = "MALA_GIT_SETTINGS";
+/// Which of the user's and the machine's settings git reads. Gemini's shell tool points them to nothing for every command, and a commit
+/// would then be nobody's.
+const WHOSE_SETTINGS: [&str; 3] = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM"];
+
+/// The value of [`STARTED_WITH`] for agents that this process starts.
+pub fn started_with() -> String {
+    let now = |name: &str| env::var(name).ok();
+    // The supervisor of a supervisor knows better.
+    env::var(STARTED_WITH).unwrap_or_else(|_| {
+        let values: BTreeMap<&str, Option<String>> =
+            WHOSE_SETTINGS.iter().map(|name| (*name, now(name))).collect();
+        serde_json::to_string(&values).expect("plain data")
+    })
+}
+
+/// Gives git the settings that the agent's supervisor was started with, whatever the agent's client has made of them.
+fn restore_settings(command: &mut Command) {
+    let Some(values) = env::var(STARTED_WITH).ok() else { return };
+    let values: BTreeMap<String, Option<String>> = serde_json::from_str(&values).unwrap_or_default();
+    for (name, value) in values.iter().filter(|(name, _)| WHOSE_SETTINGS.contains(&name.as_str())) {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+}
+
 /// A call of git, which writes traces only if the environment asks for them.
 pub fn command() -> Command {
     let mut command = Command::new(program());
+    restore_settings(&mut command);
     for name in TRACES.into_iter().filter(|name| env::var_os(name).is_none()) {
         command.env(name, "0");
     }

@@ -34,7 +34,7 @@ mod status;
 mod tree_diff;
 mod unfit;
 
-pub use call::{GitError, command, program, settings_from};
+pub use call::{GitError, STARTED_WITH, command, program, settings_from, started_with};
 pub use content::Content;
 pub use history::{Commit, FileChange, TreeEntry};
 pub use index_lock::IndexLockError;

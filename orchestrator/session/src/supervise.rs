@@ -197,6 +197,7 @@ impl Supervision {
 
 fn with_git_environment(mut command: Command) -> Command {
     command.env_remove("MALA_AGENT").envs(git_guard::environment::variables(|name| env::var_os(name)));
+    command.env(mala_git::STARTED_WITH, mala_git::started_with());
     command
 }
 

@@ -167,3 +167,18 @@ fn a_file_in_which_a_person_had_left_changes_is_not_offered() {
     let allowed = batch.run(&["--issue", "bd-1", "--allow-dirty"]);
     assert_eq!(allowed.issues("queued"), ["bd-1"], "{allowed:?}");
 }
+
+#[test]
+fn a_client_that_hides_gits_settings_does_not_make_its_commits_nobodys() {
+    let hidden = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_NOSYSTEM=1";
+    let batch = Batch::new(&format!("{hidden}; echo work > work.txt; tested && commit work"));
+    for name in ["user.name", "user.email"] {
+        batch.world.git(&["config", "--unset", name]);
+    }
+    let settings = "[user]\n\tname = Pat\n\temail = pat@example.invalid\n";
+    std::fs::write(batch.world.home().join(".gitconfig"), settings).unwrap();
+    batch.issue("bd-1", &[]);
+    let run = batch.run(&[]);
+    assert_eq!(run.issues("done"), ["bd-1"], "{run:?}");
+    assert_eq!(batch.world.git(&["log", "-1", "--format=%an <%ae>"]), "Pat <pat@example.invalid>");
+}

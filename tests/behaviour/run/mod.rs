@@ -24,6 +24,7 @@ mod scheduling;
 mod soak;
 mod stopping;
 mod telling;
+mod unversioned;
 mod yielding;
 
 use std::fs;
@@ -169,7 +170,9 @@ impl Batch {
     pub(crate) fn assert_nothing_left(&self) {
         self.assert_nothing_goes_on();
         let (state, work) = (self.world.state_dir(), self.world.scope().work_dir());
-        for folder in ["salvage", "staged", "snapshots", "desk", "wake"].map(|name| state.join(name)) {
+        for folder in ["salvage", "staged", "snapshots", "desk", "wake", "baselines", "unversioned"]
+            .map(|name| state.join(name))
+        {
             let left = fs::read_dir(&folder).map_or(0, Iterator::count);
             assert_eq!(left, 0, "files are left in `{}`", folder.display());
         }

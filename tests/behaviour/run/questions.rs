@@ -81,3 +81,20 @@ fn what_is_to_be_typed_about_an_issue_is_one_word_whatever_its_id_is() {
         assert!(told.contains(hint), "{told}");
     }
 }
+
+#[test]
+fn the_hook_at_the_end_of_a_turn_lets_a_question_through_and_nothing_else() {
+    let stop = |message: &str| {
+        format!(
+            r#"printf '{{"hook_event_name":"Stop","session_id":"s-1","cwd":"%s","stop_hook_active":false,"last_assistant_message":"{message}"}}' "$PWD" | "$MALA" hook claude"#
+        )
+    };
+    let script = format!("{} > $OUT.asked; {} > $OUT.done; exit 1", stop("Which port?"), stop("All done."));
+    let batch = Batch::claude(&script, "", "[run]\nattempts = 1");
+    batch.issue("bd-1", &[]);
+    let out = batch.outside("hook");
+    let run = Run::of(batch.command(&[]).env("OUT", &out).stdout(Stdio::piped()).spawn().unwrap());
+    let answer = |name: &str| std::fs::read_to_string(out.with_extension(name)).unwrap();
+    assert!(!answer("asked").contains("not accepted yet"), "{} {run:?}", answer("asked"));
+    assert!(answer("done").contains("not accepted yet"), "{} {run:?}", answer("done"));
+}

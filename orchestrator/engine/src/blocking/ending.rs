@@ -85,6 +85,8 @@ pub(crate) struct EndResult {
     /// The attempt's commits, accepted or not.
     pub(crate) commits: Vec<String>,
     pub(crate) is_blocked: bool,
+    /// What has become of a person's files that git does not hold, in words.
+    pub(crate) notices: Vec<String>,
 }
 
 impl BlockingOps {
@@ -100,6 +102,7 @@ impl BlockingOps {
     /// next agent finds a clean checkout.
     fn accept(&self, end: &AttemptEnd) -> Result<EndResult> {
         let attempt = &end.attempt;
+        let notices = self.restore_unversioned(attempt, &end.kind);
         let left = self.leftovers(end, "left over after the issue was done")?;
         let reason = match (&end.judgement.outcome, end.judgement.commits.as_slice()) {
             (Some(outcome), _) => outcome.clone(),
@@ -110,7 +113,8 @@ impl BlockingOps {
         });
         let ending = End::Done { commit: Some(reason) };
         self.tell_tracker(attempt, note.as_deref(), &ending)?;
-        let result = self.end_result(attempt, &left, end.judgement.commits.clone(), false);
+        let mut result = self.end_result(attempt, &left, end.judgement.commits.clone(), false);
+        result.notices = notices;
         self.finish(attempt, &finish(end, ending, note, result.saved_ref.clone()))?;
         Ok(result)
     }
@@ -118,6 +122,7 @@ impl BlockingOps {
     /// The attempt has failed: its work is saved, its issue gets a note and goes back.
     fn hand_over(&self, end: &AttemptEnd, reason: &str, cause: Cause) -> Result<EndResult> {
         let attempt = &end.attempt;
+        let notices = self.restore_unversioned(attempt, &end.kind);
         let mut left = self.leftovers(end, reason)?;
         left.offer = self.offer_of(attempt)?;
         let commits = self.commits(end);
@@ -129,6 +134,7 @@ impl BlockingOps {
             commits: &commits,
             last_message: end.last_message.as_deref(),
             log: end.log.as_deref(),
+            notices: &notices,
         });
         let is_blocked = match cause {
             Cause::Failed | Cause::Killed => self.tries(&attempt.issue)?.ended + 1 >= self.options.attempts,
@@ -138,7 +144,8 @@ impl BlockingOps {
         let next = if is_blocked { Next::AskAPerson } else { Next::TryAgain };
         let ending = End::HandedOver { reason: reason.to_owned(), next };
         self.tell_tracker(attempt, Some(&note), &ending)?;
-        let result = self.end_result(attempt, &left, commits, is_blocked);
+        let mut result = self.end_result(attempt, &left, commits, is_blocked);
+        result.notices = notices;
         let mut finish = finish(end, ending, Some(note), result.saved_ref.clone());
         finish.progress.interruption = cause.interruption();
         self.finish(attempt, &finish)?;

@@ -36,7 +36,8 @@ impl BlockingOps {
         let saved_ref = left.saved.first().or(left.offer.as_ref()).map(|saved| saved.name.clone());
         // What may still be there is not said to be gone.
         let files = self.taken_out(attempt, left).unwrap_or_default();
-        EndResult { saved_ref, files: files.iter().map(RepoPath::to_text).collect(), commits, is_blocked }
+        let files = files.iter().map(RepoPath::to_text).collect();
+        EndResult { saved_ref, files, commits, is_blocked, notices: Vec::new() }
     }
 
     /// What is in the first ref and in the checkout no more.

@@ -34,6 +34,7 @@ impl BlockingOps {
         self.sessions.sweep();
         salvage::Staged::forget_others(self.repo.scope(), &agents);
         salvage::Before::forget_others(&self.repo, &keep)?;
+        salvage::Snapshot::forget_others(&self.repo, &keep)?;
         Ok(recovered)
     }
 
@@ -80,6 +81,7 @@ impl BlockingOps {
             Some(saved) if !is_accepted => format!("{what}, work saved to {saved}"),
             _ => what.to_owned(),
         };
+        let outcome = [vec![outcome], result.notices].concat().join("; ");
         let mut recovered = Recovered::new(attempt, outcome);
         recovered.not_accepted = if is_accepted { Vec::new() } else { result.commits };
         (recovered.saved_ref, recovered.files) = (result.saved_ref, result.files);
@@ -103,6 +105,7 @@ impl BlockingOps {
             Fate::Landed(commit) => format!("done, landed as {commit}"),
             Fate::Rejected(why) => format!("handed over: {why}"),
         };
+        let outcome = [vec![outcome], result.notices].concat().join("; ");
         let mut recovered = Recovered::new(attempt, outcome);
         (recovered.saved_ref, recovered.files) = (result.saved_ref, result.files);
         Ok(recovered)

@@ -19,7 +19,6 @@ use crate::Step;
 use crate::blocking::{Answer, Cause, PersonNote};
 use crate::error::Result;
 use crate::event::Event;
-use crate::question;
 
 /// How often an answer is looked for.
 const ANSWER_POLL: Duration = Duration::from_secs(1);
@@ -29,7 +28,7 @@ impl Dispatcher {
     pub(super) fn question_of(&self, job: &Job) -> Option<String> {
         let is_free = self.stopping == Stopping::No && job.last_turn.failure.is_none();
         let message = job.last_turn.message.as_deref();
-        question::of(message.filter(|_| is_free && !job.has_work())?)
+        mala_agents::question::of(message.filter(|_| is_free && !job.has_work())?)
     }
 
     /// `needs_answer`: there is no round left in which the agent could be told that nobody answers.

@@ -6,7 +6,6 @@ use tokio::time::Instant;
 use super::{Dispatcher, WorkerEvent};
 use crate::event::Event;
 use crate::health::{Advice, Contention};
-use crate::ready::ReadyIssue;
 
 impl Dispatcher {
     /// The issue waits until then.
@@ -20,23 +19,13 @@ impl Dispatcher {
 
     pub(super) fn wake_rested(&mut self) {
         let now = Instant::now();
-        self.limited.retain(|_, (until, _)| *until > now);
+        self.forget_past_limits();
         let awake: Vec<IssueId> =
             self.rests.iter().filter(|(_, until)| **until <= now).map(|(id, _)| id.clone()).collect();
         for id in awake {
             self.rests.remove(&id);
             self.ready.wake(&id);
         }
-    }
-
-    /// Lets an issue rest whose profile was just told to slow down. True if it does.
-    pub(super) fn is_limited(&mut self, next: &ReadyIssue) -> bool {
-        let profile = self.ops.options.profiles.choose(&next.issue).map(|(profile, _)| &profile.name);
-        let Some((until, why)) = profile.and_then(|name| self.limited.get(name)).cloned() else {
-            return false;
-        };
-        self.rest(&next.issue.id, until, &why);
-        true
     }
 
     /// Looks how much agents get in each other's way, if somebody wants that to change something.

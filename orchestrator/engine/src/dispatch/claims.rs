@@ -25,17 +25,16 @@ impl Dispatcher {
     pub(super) fn fill(&mut self) {
         while self.has_room() && Instant::now() >= self.next_start {
             let Some(next) = self.ready.take_next() else { return };
-            if !self.is_limited(&next) {
-                self.claim(&next);
+            if let Some(profile) = self.take_profile(&next) {
+                self.claim(&next, &profile);
             }
         }
     }
 
-    fn claim(&mut self, next: &ReadyIssue) {
+    fn claim(&mut self, next: &ReadyIssue, profile: &str) {
         let id = next.issue.id.clone();
-        let profile = match self.ops.options.profiles.choose(&next.issue) {
-            Some((profile, _)) => profile.clone(),
-            None => return self.leave(&id, "there is no profile for it"),
+        let Some((profile, _)) = self.ops.options.profiles.named(profile).cloned() else {
+            return self.leave(&id, "there is no profile for it");
         };
         if let Err(error) = find_program(&profile) {
             return self.leave(&id, &error.to_string());

@@ -79,6 +79,9 @@ impl Dispatcher {
             EndKind::HandOver { reason, .. } if end.is_blocked => (AttemptResult::Blocked, Some(reason)),
             EndKind::HandOver { reason, .. } => (AttemptResult::HandedOver, Some(reason)),
         };
+        for notice in &end.notices {
+            self.warn(&format!("{id}: {notice}"));
+        }
         let mut summary = summary_of(&job, result, reason, end);
         summary.took = self.ops.clock.now().since(job.started);
         self.tell(&event_of(&summary));

@@ -106,6 +106,8 @@ pub(super) enum Phase {
 pub(super) struct Running {
     pub(super) session: Box<dyn Session>,
     pub(super) cut: Option<Cut>,
+    /// It goes on with an earlier conversation.
+    pub(super) is_resumed: bool,
 }
 
 /// Why a process was asked to end, as the end of a sentence.

@@ -29,6 +29,7 @@ impl Dispatcher {
         job.meter.set_usage(usage);
         let agent = job.attempt.agent.clone();
         let (mut events, mut sessions) = (Vec::new(), Vec::new());
+        let mut is_denied = false;
         for one in progress {
             match one {
                 Progress::Session(session) => {
@@ -44,11 +45,15 @@ impl Dispatcher {
                     let Usage { cost, turns, .. } = usage;
                     events.push(Event::Used { issue: id.clone(), agent: agent.clone(), tokens, cost, turns });
                 }
+                Progress::Denied => is_denied = true,
                 Progress::Limited(limited) => {
                     let what = format!("told to slow down: {}", limited.message);
                     events.push(Event::Doing { issue: id.clone(), agent: agent.clone(), what });
                 }
             }
+        }
+        if is_denied && let Some(session) = job.session() {
+            session.end(Stop::Ask(self.ops.options.grace));
         }
         let reached = job.meter.spent(&job.limits);
         events.into_iter().for_each(|event| self.tell(&event));
@@ -82,6 +87,15 @@ impl Dispatcher {
             return self.stop_starting(id, why);
         }
         job.last_turn = turn(&end);
+        if self.stopping == Stopping::No {
+            if running.is_resumed && running.cut.is_none() && could_not_resume(&end) {
+                return self.begin_conversation_anew(id).await;
+            }
+            if self.brake(id, &end) {
+                return;
+            }
+        }
+        let Some(job) = self.jobs.get_mut(id) else { return };
         let is_put_off = end.report.terminal.as_ref().is_some_and(Terminal::is_put_off);
         if !is_put_off && job.waits == WaitHistory::PutOffForNothing {
             job.waits = WaitHistory::Fine;
@@ -99,6 +113,19 @@ impl Dispatcher {
         }
     }
 
+    /// The client has lost its conversation. The attempt goes on all the same, with the whole task.
+    async fn begin_conversation_anew(&mut self, id: &IssueId) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.session_id = None;
+        let purpose = match job.judgement.failed.is_empty() {
+            true => {
+                Purpose::GoOn { why: "its client could not go on with its earlier conversation".to_owned() }
+            }
+            false => Purpose::Retry,
+        };
+        self.launch(id, purpose).await;
+    }
+
     fn back_off(&mut self, id: &IssueId, limited: &Limited) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let now = self.ops.clock.now();
@@ -112,7 +139,7 @@ impl Dispatcher {
         job.phase = Phase::Backoff(Backoff { until, since: now, why: why.clone() });
         let (agent, profile) = (job.attempt.agent.clone(), job.profile.name.clone());
         // Another agent that begins now with the same account would be told the same.
-        self.limited.insert(profile, (until, why.clone()));
+        self.limit_profile(profile, until, why.clone());
         self.tell(&Event::Paused { issue: id.clone(), agent, why, until: now.plus(span) });
     }
 
@@ -184,6 +211,15 @@ impl Dispatcher {
             running.cut = Some(cut);
         }
     }
+}
+
+/// True if a process that was to go on with a conversation has failed before anything was said in it.
+fn could_not_resume(end: &SessionEnd) -> bool {
+    let report = &end.report;
+    let is_silent =
+        report.usage.turns == 0 && report.message.as_ref().is_none_or(|said| said.trim().is_empty());
+    let has_reason = report.limited.is_some() || report.denied.is_some() || end.is_torn();
+    is_silent && !has_reason && end.failure().is_some()
 }
 
 fn turn(end: &SessionEnd) -> Turn {

@@ -200,7 +200,12 @@ fn masked_report(report: &Report) -> Report {
     let terminal = report.terminal.as_ref();
     Report {
         message: report.message.as_ref().map(text),
-        terminal: terminal.map(|end| Terminal { reason: text(&end.reason), is_error: end.is_error }),
+        terminal: terminal.map(|end| Terminal {
+            reason: text(&end.reason),
+            is_error: end.is_error,
+            message: end.message.as_ref().map(text),
+        }),
+        denied: report.denied.as_ref().map(text),
         limited: report.limited.as_ref().map(masked_limit),
         ..report.clone()
     }
@@ -210,7 +215,7 @@ fn masked(progress: Progress) -> Progress {
     match progress {
         Progress::Doing(what) => Progress::Doing(mask(&what).into_owned()),
         Progress::Limited(limited) => Progress::Limited(masked_limit(&limited)),
-        other @ (Progress::Session(_) | Progress::Usage) => other,
+        other @ (Progress::Session(_) | Progress::Usage | Progress::Denied) => other,
     }
 }
 

@@ -9,6 +9,7 @@ use mala_core::{AgentId, Key, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::baseline::{self, Damage};
 use super::raw::{self, Taken};
 use super::staged::{Entries, unmerged};
 use super::{SalvageError, SavedRef, commit_tree, dirty, dirty_since, held_at, ref_part, refs, tree_with};
@@ -19,7 +20,7 @@ use crate::{FileChange, Oid, Repo, RepoPath};
 const MOST_READS: u32 = 4;
 
 /// What git writes for a submodule.
-const SUBMODULE: &str = "160000";
+pub(super) const SUBMODULE: &str = "160000";
 
 /// Refs are shared by all checkouts of a repository, runs are not.
 fn runs_of(repo: &Repo) -> String {
@@ -152,7 +153,9 @@ impl Uncommitted {
         let message = format!("{message}\n{}\n", json!(self.told));
         let commit = commit_tree(repo, &parents, &tree_with(repo, head, &self.changes)?, &message)?;
         refs::keep(repo, &name, &commit, "mala: uncommitted work", None)?;
-        Ok(Before { saved: Some(SavedRef { name, commit }) })
+        let saved = SavedRef { name, commit };
+        baseline::record(repo, &saved, self.files().into_iter().collect())?;
+        Ok(Before { saved: Some(saved) })
     }
 }
 
@@ -169,6 +172,12 @@ impl Before {
             Self { saved: None } => Self::at(repo, run_ref(repo, run)),
             found => Ok(found),
         }
+    }
+
+    /// What of the kept work is not there any more, or was not: for whoever is about to rely on it.
+    pub fn damage(repo: &Repo, run: &RunId, agent: &AgentId) -> Result<Vec<Damage>, SalvageError> {
+        let names = [agent_ref(repo, run, agent), run_ref(repo, run)];
+        names.iter().filter_map(|name| baseline::check(repo, name).transpose()).collect()
     }
 
     fn at(repo: &Repo, name: String) -> Result<Self, SalvageError> {
@@ -191,11 +200,7 @@ impl Before {
 
     /// The agent is gone and what it did was undone.
     pub fn forget_for(repo: &Repo, run: &RunId, agent: &AgentId) -> Result<(), SalvageError> {
-        let name = agent_ref(repo, run, agent);
-        match repo.resolve(&name)? {
-            Some(_) => refs::update(repo, &name, &["-d", &name]),
-            None => Ok(()),
-        }
+        forget(repo, &agent_ref(repo, run, agent))
     }
 
     /// Forgets what was kept for runs of this checkout that were killed, except for those in `keep`.
@@ -207,8 +212,9 @@ impl Before {
     fn forget_all(repo: &Repo, is_past: impl Fn(&str) -> bool) -> Result<(), SalvageError> {
         let args = ["for-each-ref", "--format=%(refname)", &runs_of(repo)];
         let names = Git::at(repo.root()).line(&args, b"")?;
-        let past = names.lines().filter(|name| is_past(name));
-        past.into_iter().try_for_each(|name| refs::update(repo, name, &["-d", name]))
+        let written = baseline::names(repo);
+        let past = names.lines().chain(written.iter().map(String::as_str)).filter(|name| is_past(name));
+        past.collect::<BTreeSet<_>>().into_iter().try_for_each(|name| forget(repo, name))
     }
 
     /// The files that were a person's and that nobody has committed since.
@@ -234,6 +240,14 @@ impl Before {
         let now = held_at(repo, head.as_ref(), &files)?;
         files.retain(|path| then.get(path) == now.get(path));
         Ok(Some(Untouched { commit: commit.id, staged, files, told }))
+    }
+}
+
+fn forget(repo: &Repo, name: &str) -> Result<(), SalvageError> {
+    baseline::forget(repo, name);
+    match repo.resolve(name)? {
+        Some(_) => refs::update(repo, name, &["-d", name]),
+        None => Ok(()),
     }
 }
 

@@ -8,6 +8,7 @@
 //! ([`Before`]), and a file that nobody has committed since goes back to that content, not to the last commit's. What
 //! anybody but the agent has staged stays staged ([`Staged`]).
 
+mod baseline;
 mod before;
 mod raw;
 pub(crate) mod refs;
@@ -15,6 +16,7 @@ mod restore;
 mod staged;
 mod unfinished;
 mod unlike;
+mod unversioned;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -31,11 +33,13 @@ use crate::landing::{self, Candidate, Stacked};
 use crate::retry::Git;
 use crate::{Content, Entry, FileChange, GitError, Kind, Oid, Repo, RepoPath, State, TreeEntry};
 
+pub use baseline::{Damage, DamageState};
 pub use before::{Before, Uncommitted};
 pub use raw::{LeftOut, unreadable};
 pub use staged::{Changes, Staged};
 pub use unfinished::Unfinished;
 pub use unlike::Unlike;
+pub use unversioned::{Limits, Oversize, Restored, Snapshot};
 
 #[derive(Debug, Error)]
 pub enum SalvageError {
@@ -487,12 +491,16 @@ fn give_back(repo: &Repo, owner: &Owner, head: Option<&Oid>, theirs: &Untouched)
     indexed.and(raw::put_back(repo, theirs))
 }
 
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
 /// Removes a file and the folders that it leaves empty. What is gone already is fine.
 fn remove_file(root: &Path, path: &RepoPath) -> Result<(), SalvageError> {
     let place = path.within(root);
     match fs::remove_file(&place) {
         Ok(()) => {}
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+        Err(error) if is_missing(&error) => {}
         // A folder where the file was: it holds other files, which are dealt with under their own names.
         Err(_) if place.is_dir() => {}
         Err(source) => return Err(SalvageError::Io { path: place, source }),

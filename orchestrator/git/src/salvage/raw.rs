@@ -11,11 +11,11 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use super::before::Untouched;
-use super::{SalvageError, held_at, oid, remove_file};
+use super::{SalvageError, held_at, is_missing, oid, remove_file};
 use crate::retry::Git;
 use crate::{FileChange, GitError, Oid, Repo, RepoPath, TreeEntry};
 
-const LINK: &str = "120000";
+pub(super) const LINK: &str = "120000";
 
 /// A file that cannot be read, so it is neither saved nor touched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,9 +151,7 @@ fn look(root: &Path, path: &RepoPath) -> io::Result<Found> {
     let place = path.within(root);
     let found = match fs::symlink_metadata(&place) {
         _ if is_behind_link(root, &place) => return Ok(Found::Nothing),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(Found::Nothing);
-        }
+        Err(error) if is_missing(&error) => return Ok(Found::Nothing),
         found => found?,
     };
     let kind = found.file_type();
@@ -190,11 +188,30 @@ fn stored<'a>(repo: &Repo, files: impl Iterator<Item = &'a RepoPath>) -> Result<
     lines.lines().map(|line| oid(line.to_owned())).collect()
 }
 
-fn put(root: &Path, path: &RepoPath, mode: &str, bytes: &[u8], permissions: Option<u32>) -> io::Result<()> {
+pub(super) fn put_directory(root: &Path, path: &RepoPath) -> io::Result<()> {
     let place = path.within(root);
-    if is_behind_link(root, &place) {
-        return Err(io::Error::other("a link is in the place of its folder"));
+    refuse_links(root, &place)?;
+    fs::create_dir_all(place)
+}
+
+/// What an agent has put in the place of a directory must lead nowhere.
+fn refuse_links(root: &Path, place: &Path) -> io::Result<()> {
+    match is_behind_link(root, place) {
+        true => Err(io::Error::other("a link is in the place of its directory")),
+        false => Ok(()),
     }
+}
+
+/// Puts one file or link there, byte for byte.
+pub(super) fn put(
+    root: &Path,
+    path: &RepoPath,
+    mode: &str,
+    bytes: &[u8],
+    permissions: Option<u32>,
+) -> io::Result<()> {
+    let place = path.within(root);
+    refuse_links(root, &place)?;
     let wanted = permissions.unwrap_or(if mode == "100755" { 0o755 } else { 0o644 });
     match look(root, path) {
         Ok(Found::Link(target)) if mode == LINK && target == bytes => return Ok(()),

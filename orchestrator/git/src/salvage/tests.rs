@@ -14,9 +14,9 @@ fn owner() -> Owner {
     Owner { host: "test".to_owned(), boot_id: "boot".to_owned(), pid: 1, start_time: 1, node: None }
 }
 
-struct World {
+pub(super) struct World {
     _dir: tempfile::TempDir,
-    repo: Repo,
+    pub(super) repo: Repo,
 }
 
 impl World {
@@ -32,7 +32,7 @@ impl World {
     }
 
     /// A repository with `a`, `b` and `dir/c` committed.
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let world = Self::unborn();
         for (name, text) in [("a", "a\n"), ("b", "b\n"), ("dir/c", "c\n")] {
             world.write(name, text);
@@ -42,11 +42,11 @@ impl World {
         world
     }
 
-    fn commit(&self, message: &str) {
+    pub(super) fn commit(&self, message: &str) {
         self.git(&["-c", "user.name=t", "-c", "user.email=t@example.invalid", "commit", "-q", "-m", message]);
     }
 
-    fn git(&self, args: &[&str]) -> String {
+    pub(super) fn git(&self, args: &[&str]) -> String {
         let out = Command::new("git")
             .current_dir(self.repo.root())
             .args(args)
@@ -65,13 +65,13 @@ impl World {
         self.repo.root().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(super) fn write(&self, name: &str, text: &str) {
         let place = self.place(name);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::write(place, text).unwrap();
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(super) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.place(name)).unwrap()
     }
 

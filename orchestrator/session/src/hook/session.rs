@@ -5,7 +5,7 @@ use std::fs;
 
 use mala_agents::answer::carries_context;
 use mala_agents::git::RunAgent;
-use mala_agents::{Answer, HookCall};
+use mala_agents::{Answer, HookCall, question};
 use mala_config::Settings;
 use mala_core::{AgentId, Attempt, Fence, Key, Scope, Target, Want};
 use mala_gate::transcript::SessionTranscript;
@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
             _ => 0,
         };
         // Whoever waits for others is not sent back: it goes on when it has what it waits for.
-        if self.party.issue.is_none() || told >= most || waiting::is_waiting(self)? {
+        if self.party.issue.is_none() || told >= most || waiting::is_waiting(self)? || self.asks_a_person()? {
             return Ok(None);
         }
         let subject = Judged { agent: Some(self.party.agent.clone()), issue: self.party.issue.clone() };
@@ -179,6 +179,16 @@ impl<'a> Session<'a> {
         let failures: Vec<String> =
             verdict.failures().map(|check| format!("- {}: {}", check.name, check.detail)).collect();
         Ok(Some(format!("mala: this is not accepted yet:\n{}", failures.join("\n"))))
+    }
+
+    /// True for an agent of a run that wants to know something before it has offered anything. Sent back, it would ask once more, or guess.
+    fn asks_a_person(&mut self) -> Result<bool, SessionError> {
+        let has_question = self.call.last_message.as_deref().and_then(question::of).is_some();
+        if self.party.run.is_none() || !has_question {
+            return Ok(false);
+        }
+        let repo = Repo::new(self.scope.clone());
+        Ok(self.offer(&repo)?.is_none())
     }
 
     /// What this agent of a run has offered last, and for which attempt.

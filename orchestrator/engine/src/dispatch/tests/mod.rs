@@ -1,6 +1,7 @@
 mod endings;
 mod landing;
 mod phases;
+mod profiles;
 mod stopping;
 mod waiting;
 mod world;

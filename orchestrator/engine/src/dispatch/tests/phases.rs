@@ -117,7 +117,7 @@ fn phase(name: &str, attempt: &Attempt, world: &World) -> Phase {
     let why = "why".to_owned();
     match name {
         "starting" => Phase::Starting,
-        "running" => Phase::Running(Running { session: Box::new(Deaf), cut: None }),
+        "running" => Phase::Running(Running { session: Box::new(Deaf), cut: None, is_resumed: false }),
         "backoff" => Phase::Backoff(Backoff { until: later, since: now, why }),
         "judging" => Phase::Judging(Judging::default()),
         "offering" => Phase::Offering { tries: 1 },
@@ -179,6 +179,7 @@ fn event(name: &str) -> JobEvent {
             files: Vec::new(),
             commits: Vec::new(),
             is_blocked: false,
+            notices: Vec::new(),
         })),
         "not concluded" => JobEvent::Ended(Err(error())),
         other => panic!("there is no event {other}"),

@@ -16,7 +16,7 @@ use mala_agents::stream::{Limited, Progress, Report, Terminal, Usage};
 use mala_config::{HealthSettings, LockSettings, NoChange, TakeAdded};
 use mala_core::ports::Clock;
 use mala_core::{Attempt, CheckName, EntryState, Issue, IssueId, PersonId, Priority, Scope, Timestamp, Who};
-use mala_git::{Repo, RepoPath};
+use mala_git::{Repo, RepoPath, salvage};
 use mala_landing::queue::{Audited, Outcome, Round, Settled};
 use mala_store::{
     EntryChange, EntryFilter, EventFilter, EventKind, IssueName, NewIssue, NewLanding, Store, process,
@@ -30,7 +30,7 @@ use crate::error::{EngineError, Result};
 use crate::event::{Event, Reporter};
 use crate::landing_queue::LandingQueue;
 use crate::limits::Limits;
-use crate::options::{Keeping, Options, Profiles, Prompts};
+use crate::options::{Keeping, Options, Profiles, Prompts, UnversionedOptions};
 use crate::session::{Session, SessionEnd, SessionEvent, SessionEvents, SessionOrder, Sessions, Stop};
 use crate::source::BuiltIn;
 use crate::summary::Summary;
@@ -118,7 +118,8 @@ pub(super) fn limited(until: Option<Timestamp>) -> SessionEnd {
 
 pub(super) fn put_off() -> SessionEnd {
     let mut end = said("");
-    end.report.terminal = Some(Terminal { reason: "tool_deferred".to_owned(), is_error: false });
+    end.report.terminal =
+        Some(Terminal { reason: "tool_deferred".to_owned(), is_error: false, message: None });
     end
 }
 
@@ -510,6 +511,7 @@ fn options(scope: &Scope) -> Options {
             known: vec![(profile, Limits::default())],
             forced: None,
             default: "fake".to_owned(),
+            fallback: None,
         },
         mark: Default::default(),
         required: Vec::new(),
@@ -517,6 +519,10 @@ fn options(scope: &Scope) -> Options {
         keeping: Keeping::Store,
         lock: LockSettings { ttl: hour, max_ttl: hour, max_wait: hour, groups: Vec::new() },
         health: HealthSettings { wait_rate: 1.0, waits_per_day: 1000, mutex_wait: hour },
+        unversioned: UnversionedOptions {
+            limits: salvage::Limits { file_bytes: 1 << 20, total_bytes: 1 << 20, files: 100 },
+            build: Vec::new(),
+        },
         mala: "mala".to_owned(),
         logs: scope.state_dir().join("logs"),
         poll: Duration::from_secs(2),

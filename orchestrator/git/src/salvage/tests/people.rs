@@ -201,3 +201,39 @@ fn what_an_agent_gives_back_while_it_is_read_is_not_taken_for_a_persons() {
     assert_eq!(before.files(&world.repo).unwrap(), paths(&["b", "dir/c"]));
     assert_eq!(world.saved(kept, "b"), "the person's");
 }
+
+#[test]
+fn a_ref_of_a_persons_work_that_was_deleted_is_there_again() {
+    let world = World::new();
+    world.write("a", "the person's\n");
+    let run = RunId::new("r").unwrap();
+    let kept = keep(&world, "r").saved.unwrap();
+    assert_eq!(Before::damage(&world.repo, &run, &ann()).unwrap(), []);
+    for deleted in [&["update-ref", "-d", &kept.name][..], &["update-ref", &kept.name, "HEAD"]] {
+        world.git(deleted);
+        let damage = Before::damage(&world.repo, &run, &ann()).unwrap();
+        let [Damage { files, state: DamageState::Mended, .. }] = damage.as_slice() else {
+            panic!("{damage:?}")
+        };
+        assert_eq!(*files, [RepoPath::from_bytes("a")]);
+        assert_eq!(Before::of(&world.repo, &run, &ann()).unwrap().saved, Some(kept.clone()));
+    }
+    Before::forget(&world.repo, &run).unwrap();
+    assert_eq!(Before::damage(&world.repo, &run, &ann()).unwrap(), []);
+    assert_eq!(world.git(&["for-each-ref", "refs/mala-runs"]), "");
+}
+
+#[test]
+fn a_persons_work_that_was_pruned_is_named_as_lost() {
+    let world = World::new();
+    world.write("a", "the person's\n");
+    let run = RunId::new("r").unwrap();
+    let kept = keep(&world, "r").saved.unwrap();
+    world.git(&["update-ref", "-d", &kept.name]);
+    world.git(&["prune", "--expire=now"]);
+    let damage = Before::damage(&world.repo, &run, &ann()).unwrap();
+    let [Damage { files, state: DamageState::Lost, .. }] = damage.as_slice() else { panic!("{damage:?}") };
+    assert_eq!(*files, [RepoPath::from_bytes("a")]);
+    Before::forget_others(&world.repo, &[]).unwrap();
+    assert_eq!(Before::damage(&world.repo, &run, &ann()).unwrap(), []);
+}

@@ -4,7 +4,7 @@
 const LONGEST: usize = 500;
 
 /// The question that a last message ends with, if it does: its last paragraph, when that ends with a question mark.
-pub(crate) fn of(message: &str) -> Option<String> {
+pub fn of(message: &str) -> Option<String> {
     let decoration = |c: char| c.is_whitespace() || matches!(c, '*' | '_' | '`' | '"' | '\'' | ')' | ']');
     let text = message.trim_end_matches(decoration);
     if !text.ends_with('?') {
