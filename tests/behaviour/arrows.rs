@@ -10,7 +10,7 @@ use walkdir::WalkDir;
 /// What each crate may use of ours. `*` is everything.
 const ARROWS: &[(&str, &[&str])] = &[
     ("mala-core", &[]),
-    ("mala-store", &["mala-core"]),
+    ("mala-store", &["mala-core", "mala-logs"]),
     ("mala-config", &["mala-core"]),
     ("mala-sandbox", &["mala-core"]),
     ("mala-issues", &["mala-core"]),

@@ -10,7 +10,7 @@ import anyio
 from mcp import Client, MCPError, StdioServerParameters
 
 TOOLS = [
-    "lock_acquire", "lock_release", "lock_status", "lock_ask", "lock_answer", "test_run", "commit",
+    "lock_acquire", "lock_release", "lock_status", "lock_ask", "lock_answer", "lock_take", "lock_cancel", "test_run", "commit",
     "gate_check", "message_send", "message_inbox", "issue_note",
 ]
 

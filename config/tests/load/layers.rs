@@ -19,6 +19,7 @@ fn without_any_file_the_defaults_hold() {
     lock.ttl = "30m"  # default
     lock.max_ttl = "1d"  # default
     lock.max_wait = "1h"  # default
+    lock.groups = []  # default
     enforcement.unlocked = "acquire"  # default
     enforcement.require_kernel = false  # default
     test.commands = []  # default
@@ -48,6 +49,7 @@ fn without_any_file_the_defaults_hold() {
     asks.idle = "10m"  # default
     run.max_agents = 4  # default
     run.profile = "claude"  # default
+    run.fallback = ""  # default
     run.stagger = "2s"  # default
     run.attempts = 3  # default
     run.retry_pause = "2s"  # default
@@ -61,6 +63,9 @@ fn without_any_file_the_defaults_hold() {
     run.no_change = "ask"  # default
     run.take_added = "next-run"  # default
     run.mitigate = false  # default
+    keep.max_file = "8MB"  # default
+    keep.max_total = "64MB"  # default
+    keep.max_files = 5000  # default
     status.refresh = "1s"  # default
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
@@ -103,6 +108,7 @@ fn each_layer_overrides_the_ones_below_it() {
     lock.ttl = "1m"  # user.toml:2:7
     lock.max_ttl = "2h"  # mala.toml:2:11
     lock.max_wait = "3m"  # MALA_LOCK_MAX_WAIT
+    lock.groups = []  # default
     enforcement.unlocked = "acquire"  # default
     enforcement.require_kernel = false  # default
     test.commands = []  # default
@@ -132,6 +138,7 @@ fn each_layer_overrides_the_ones_below_it() {
     asks.idle = "10m"  # default
     run.max_agents = 4  # default
     run.profile = "claude"  # default
+    run.fallback = ""  # default
     run.stagger = "2s"  # default
     run.attempts = 3  # default
     run.retry_pause = "2s"  # default
@@ -145,6 +152,9 @@ fn each_layer_overrides_the_ones_below_it() {
     run.no_change = "ask"  # default
     run.take_added = "next-run"  # default
     run.mitigate = false  # default
+    keep.max_file = "8MB"  # default
+    keep.max_total = "64MB"  # default
+    keep.max_files = 5000  # default
     status.refresh = "4m"  # --refresh 4m
     health.wait_rate = 0.05  # default
     health.waits_per_day = 20  # default
@@ -174,6 +184,7 @@ fn every_setting_can_be_set_from_every_layer() {
         ("lock.ttl", "'2m'", "2m"),
         ("lock.max_ttl", "'2h'", "2h"),
         ("lock.max_wait", "'2m'", "2m"),
+        ("lock.groups", "['a.src a.lock', 'b.src b.lock']", "a.src a.lock, b.src b.lock"),
         ("enforcement.unlocked", "'deny'", "deny"),
         ("enforcement.require_kernel", "true", "true"),
         ("test.commands", "['make check', 'tox']", "make check, tox"),
@@ -203,6 +214,7 @@ fn every_setting_can_be_set_from_every_layer() {
         ("asks.idle", "'1m'", "1m"),
         ("run.max_agents", "9", "9"),
         ("run.profile", "'fast'", "fast"),
+        ("run.fallback", "'slow'", "slow"),
         ("run.stagger", "'10ms'", "10ms"),
         ("run.attempts", "1", "1"),
         ("run.retry_pause", "'10ms'", "10ms"),
@@ -216,6 +228,9 @@ fn every_setting_can_be_set_from_every_layer() {
         ("run.no_change", "'close'", "close"),
         ("run.take_added", "'now'", "now"),
         ("run.mitigate", "true", "true"),
+        ("keep.max_file", "'1MB'", "1MB"),
+        ("keep.max_total", "'2MB'", "2MB"),
+        ("keep.max_files", "3", "3"),
         ("status.refresh", "'2s'", "2s"),
         ("health.wait_rate", "1", "1"),
         ("health.waits_per_day", "0x02", "2"),

@@ -52,6 +52,10 @@ impl OtherCheckouts {
 
     /// The root of the other checkout that `path`, canonical, lies in.
     pub(crate) fn around(&self, path: &Path) -> Option<PathBuf> {
+        // Objects and refs are every checkout's, wherever git's directory lies.
+        if self.list.parent().is_some_and(|git_dir| path.starts_with(git_dir)) {
+            return None;
+        }
         let known = self.refreshed();
         let depth = |root: &&PathBuf| root.as_os_str().len();
         let contains = |root: &&PathBuf| path.starts_with(root);

@@ -12,7 +12,7 @@ use crate::cli::{done, held, pair};
 
 /// What a client does before it writes the file `$2`: it asks its hook.
 pub(super) const HOOK: &str = r#"
-hook() { "$MALA" hook "$1" <<END
+hook() { "$MALA" hook "$1" --injected <<END
 {"hook_event_name":"PreToolUse","session_id":"s","cwd":"$PWD","tool_name":"Write","tool_use_id":"t1","tool_input":{"file_path":"$PWD/$2","content":"x"}}
 END
 }

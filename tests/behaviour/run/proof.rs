@@ -151,7 +151,10 @@ fn the_doctor_says_whether_work_can_be_proven() {
         line()
     };
     let missing = with("[\"no-such-tester\"]");
-    assert_eq!(missing["status"], "warn", "{missing}");
-    assert!(missing["detail"].as_str().unwrap().starts_with("`no-such-tester` is required"), "{missing}");
+    assert_eq!(missing["status"], "fail", "{missing}");
+    assert!(
+        missing["detail"].as_str().unwrap().contains("`no-such-tester` needs `no-such-tester`"),
+        "{missing}"
+    );
     assert_eq!(with("[]")["detail"], "no command is required, so nothing is proven");
 }

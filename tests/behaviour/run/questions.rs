@@ -86,7 +86,7 @@ fn what_is_to_be_typed_about_an_issue_is_one_word_whatever_its_id_is() {
 fn the_hook_at_the_end_of_a_turn_lets_a_question_through_and_nothing_else() {
     let stop = |message: &str| {
         format!(
-            r#"printf '{{"hook_event_name":"Stop","session_id":"s-1","cwd":"%s","stop_hook_active":false,"last_assistant_message":"{message}"}}' "$PWD" | "$MALA" hook claude"#
+            r#"printf '{{"hook_event_name":"Stop","session_id":"s-1","cwd":"%s","stop_hook_active":false,"last_assistant_message":"{message}"}}' "$PWD" | "$MALA" hook claude --injected"#
         )
     };
     let script = format!("{} > $OUT.asked; {} > $OUT.done; exit 1", stop("Which port?"), stop("All done."));
