@@ -11,7 +11,9 @@ use crate::{GitError, Repo, RepoPath};
 const MAX_TREE_ENTRIES: usize = 20_000;
 
 /// Directories that a build or a tool makes again, whatever the project's preset is.
-const BUILD_DIRECTORIES: [&str; 27] = [
+const BUILD_DIRECTORIES: [&str; 28] = [
+    // Trackers write it all the time, and make it again from what they export.
+    ".beads",
     "node_modules",
     "target",
     "build",
