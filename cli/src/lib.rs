@@ -86,6 +86,8 @@ pub fn main() -> ExitCode {
         Ui::new(json).error(&error);
         failure.unwrap_or_else(|| error.exit_code())
     });
+    // No process of mala's outlives it, not even for a moment.
+    mala_git::close_object_readers();
     ExitCode::from(code.0)
 }
 

@@ -53,6 +53,7 @@ pub enum Case {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     root: PathBuf,
+    checkout_git_dir: PathBuf,
     common_dir: PathBuf,
     case: Case,
 }
@@ -71,7 +72,7 @@ impl Scope {
         };
         let common_dir =
             match gix_discover::path::from_plain_file_relative_to_file(&git_dir.join("commondir")) {
-                None => git_dir,
+                None => git_dir.clone(),
                 Some(Ok(common)) => canonicalize(&common)?,
                 Some(Err(source)) => {
                     return Err(ScopeError::Unreadable { path: git_dir.join("commondir"), source });
@@ -79,7 +80,7 @@ impl Scope {
             };
         let root = canonicalize(&work_dir)?;
         let case = case_of(&root);
-        Ok(Self { root, common_dir, case })
+        Ok(Self { root, checkout_git_dir: git_dir, common_dir, case })
     }
 
     /// The checkouts that `path` lies in, the innermost first: a repository may lie in another one. The path is absolute and
@@ -138,6 +139,11 @@ impl Scope {
     /// Where people say how agents work here, if they do.
     pub fn people_dir(&self) -> PathBuf {
         self.root.join(PEOPLE_FOLDER)
+    }
+
+    /// Git's directory of this very checkout, where its index and `HEAD` lie, canonical.
+    pub fn checkout_git_dir(&self) -> &Path {
+        &self.checkout_git_dir
     }
 
     /// Git's common folder, canonical.

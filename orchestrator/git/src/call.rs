@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
@@ -38,6 +39,10 @@ pub enum GitError {
          with `git fsck`, and fetch it again from a clone that has it"
     )]
     Forged { id: crate::Oid },
+    #[error("object {id} is not in the repository: see `git fsck`, or fetch it again from a clone that has it")]
+    Absent { id: crate::Oid },
+    #[error("object {id} is a {found}, not a {wanted}")]
+    Kind { id: crate::Oid, found: String, wanted: String },
     #[error("`{command}` answered `{answer}`, which mala does not understand")]
     Answer { command: String, answer: String },
 }
@@ -48,6 +53,11 @@ fn shown(stderr: &str, hint: &Option<&'static str>) -> String {
 }
 
 impl GitError {
+    /// True if an object is damaged, gone or not what it should be: asking again would not help.
+    pub fn is_about_object(&self) -> bool {
+        matches!(self, Self::Forged { .. } | Self::Absent { .. } | Self::Kind { .. })
+    }
+
     pub(crate) fn answer(command: &str, answer: &[u8]) -> Self {
         let answer = String::from_utf8_lossy(&answer[..answer.len().min(200)]).into_owned();
         Self::Answer { command: format!("git {command}"), answer }
@@ -148,6 +158,12 @@ impl Call {
 
     pub(crate) fn input(mut self, input: impl Into<Vec<u8>>) -> Self {
         self.input = input.into();
+        self
+    }
+
+    /// A Ctrl-C on the terminal is not for it.
+    pub(crate) fn in_own_group(mut self) -> Self {
+        self.command.process_group(0);
         self
     }
 

@@ -9,13 +9,10 @@ use std::path::{Path, PathBuf};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::call::nul_parts;
 use crate::inner::Inner;
+use crate::objects::{DIRECTORY_ENTRY, TreeListing};
 use crate::path::quoted;
 use crate::{GitError, Oid, Repo, RepoPath, TreeEntry};
-
-/// Longest list of paths on one command line.
-const MAX_ARGS: usize = 64 * 1024;
 
 /// What a path holds. Two contents are the same only if both are known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,21 +101,40 @@ impl Repo {
         tree: &Oid,
         paths: impl IntoIterator<Item = &'a RepoPath>,
     ) -> Result<BTreeMap<RepoPath, TreeEntry>, GitError> {
+        let tree = self.tree_of(tree)?;
+        let mut directories = HashMap::new();
         let mut found = BTreeMap::new();
-        let mut paths = paths.into_iter().peekable();
-        while paths.peek().is_some() {
-            let mut call = self.git("ls-tree").args(["-z", "--full-tree"]).arg(tree).arg("--");
-            let mut length = 0;
-            while let Some(path) = paths.next_if(|_| length < MAX_ARGS) {
-                length += path.as_bytes().len() + 1;
-                call = call.arg(path.as_path());
-            }
-            for line in nul_parts(&call.output()?) {
-                let (path, entry) = tree_line(line).ok_or_else(|| GitError::answer("ls-tree", line))?;
-                found.insert(path, entry);
+        for path in paths {
+            if let Some(entry) = self.tree_entry(&tree, path.as_bytes(), &mut directories)? {
+                found.insert(path.clone(), entry);
             }
         }
         Ok(found)
+    }
+
+    /// What a tree holds at a path, found directory by directory. Each directory is read once.
+    fn tree_entry(
+        &self,
+        tree: &Oid,
+        path: &[u8],
+        directories: &mut HashMap<Oid, TreeListing>,
+    ) -> Result<Option<TreeEntry>, GitError> {
+        let mut tree = tree.clone();
+        let mut names = path.split(|byte| *byte == b'/').peekable();
+        while let Some(name) = names.next() {
+            if !directories.contains_key(&tree) {
+                directories.insert(tree.clone(), self.tree_listing(&tree)?);
+            }
+            let Some(entry) = directories.get(&tree).and_then(|listing| listing.get(name)) else {
+                return Ok(None);
+            };
+            match names.peek() {
+                None => return Ok(Some(entry.clone())),
+                Some(_) if entry.mode == DIRECTORY_ENTRY => tree = entry.oid.clone(),
+                Some(_) => return Ok(None),
+            }
+        }
+        Ok(None)
     }
 
     /// The modes that git would store for those of `paths` that are links, or can be run. Nothing where git is told not to
@@ -227,13 +243,4 @@ impl Repo {
         let oids: Option<Vec<Oid>> = lines.map(Oid::from_bytes).collect();
         oids.filter(|oids| oids.len() == files.len()).ok_or_else(|| GitError::answer("hash-object", &output))
     }
-}
-
-/// `mode type oid<TAB>path`
-fn tree_line(line: &[u8]) -> Option<(RepoPath, TreeEntry)> {
-    let tab = line.iter().position(|byte| *byte == b'\t')?;
-    let mut fields = line[..tab].split(|byte| *byte == b' ');
-    let mode = String::from_utf8(fields.next()?.to_vec()).ok()?;
-    let oid = Oid::from_bytes(fields.nth(1)?)?;
-    Some((RepoPath::from_bytes(&line[tab + 1..]), TreeEntry { mode, oid }))
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use mala_core::Timestamp;
 
 use crate::call::{Call, nul_parts};
+use crate::objects::TREE;
 use crate::{GitError, Oid, Repo, RepoPath};
 
 /// One commit.
@@ -57,21 +58,30 @@ impl Repo {
 
     /// What the commit changes against its first parent, so a merge is answerable for all it brings in.
     pub fn changes_of(&self, commit: &Commit) -> Result<Vec<FileChange>, GitError> {
-        let call = self.git("diff-tree").args(RAW);
-        let call = match commit.parents.first() {
-            Some(parent) => call.arg(parent).arg(&commit.id),
-            None => call.args(["--root", "--no-commit-id"]).arg(&commit.id),
-        };
-        parse_changes(&call.output()?)
+        let before = commit.parents.first().map(|parent| self.tree_of(parent)).transpose()?;
+        self.changes_since(before.as_ref(), &commit.tree)
     }
 
     /// What differs between two trees or commits.
     pub fn changes_between(&self, before: &Oid, after: &Oid) -> Result<Vec<FileChange>, GitError> {
-        parse_changes(&self.git("diff-tree").args(RAW).arg(before).arg(after).output()?)
+        self.tree_changes(&self.tree_of(before)?, &self.tree_of(after)?)
+    }
+
+    /// The tree of a commit; a tree is its own.
+    pub(crate) fn tree_of(&self, id: &Oid) -> Result<Oid, GitError> {
+        match self.commit(id) {
+            Ok(commit) => Ok(commit.tree),
+            Err(GitError::Kind { found, .. }) if found == TREE => Ok(id.clone()),
+            Err(error) => Err(error),
+        }
     }
 
     /// True if `ancestor` is `commit` or one of its ancestors.
     pub fn is_ancestor(&self, ancestor: &Oid, commit: &Oid) -> Result<bool, GitError> {
+        // What is asked most often needs no walk.
+        if ancestor == commit || self.commit(commit)?.parents.contains(ancestor) {
+            return Ok(true);
+        }
         self.git("merge-base").arg("--is-ancestor").arg(ancestor).arg(commit).answer()
     }
 

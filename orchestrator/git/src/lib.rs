@@ -20,6 +20,7 @@ mod index_file;
 mod index_lock;
 mod inner;
 pub mod landing;
+mod object_reader;
 mod objects;
 mod owned_directory;
 mod ownership;
@@ -38,6 +39,7 @@ pub use call::{GitError, STARTED_WITH, command, program, settings_from, started_
 pub use content::Content;
 pub use history::{Commit, FileChange, TreeEntry};
 pub use index_lock::IndexLockError;
+pub use object_reader::close_object_readers;
 pub use owned_directory::left_behind;
 pub use ownership::{
     Holder, OwnChangesError, Ownership, OwnershipError, Standing, TestEvents, own_changes, standing,

@@ -4,21 +4,25 @@
 //! one and trusts the name when it reads a loose one, so a file that was written over keeps its name and answers with other
 //! content (`unpack_loose_rest` in git's `object-file.c` does not hash). Whatever decides or lands is hashed again here.
 
-use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
-use std::process::Stdio;
-use std::thread;
+use std::collections::{HashMap, VecDeque};
 
 use gix_hash::{Hasher, Kind, hasher};
 use mala_core::Timestamp;
 
 use crate::call::nul_parts;
+use crate::object_reader::ObjectReader;
 use crate::{Commit, GitError, Oid, Repo, RepoPath, TreeEntry};
 
 /// What a commit object says; its tree is a tree object of that name.
 const COMMIT: &str = "commit";
 pub(crate) const TREE: &str = "tree";
 const BLOB: &str = "blob";
+
+/// What git writes for the mode of a directory where it lists a tree.
+pub(crate) const DIRECTORY_ENTRY: &str = "040000";
+
+/// What a tree object holds itself, by name.
+pub(crate) type TreeListing = HashMap<Vec<u8>, TreeEntry>;
 
 /// The mode of a directory in a tree object.
 const DIRECTORY_MODE: &[u8] = b"40000";
@@ -32,8 +36,18 @@ impl Repo {
 
     /// The bytes that its name stands for.
     pub(crate) fn commit_object(&self, id: &Oid) -> Result<Vec<u8>, GitError> {
-        let bytes = self.git("cat-file").arg(COMMIT).arg(id).output()?;
-        check(COMMIT, &bytes, id)?;
+        self.object_of(COMMIT, id)
+    }
+
+    /// The bytes of an object of this kind, hashed.
+    pub(crate) fn object_of(&self, kind: &str, id: &Oid) -> Result<Vec<u8>, GitError> {
+        let Some((found, bytes)) = self.read_object(id)? else {
+            return Err(GitError::Absent { id: id.clone() });
+        };
+        if found != kind {
+            return Err(GitError::Kind { id: id.clone(), found, wanted: kind.to_owned() });
+        }
+        check(kind, &bytes, id)?;
         Ok(bytes)
     }
 
@@ -43,48 +57,34 @@ impl Repo {
         if ids.is_empty() {
             return Ok(());
         }
-        let mut call = self.git("cat-file").arg("--batch");
-        let mut child = call.spawn(Stdio::piped())?;
-        let start = |source| GitError::Start { source };
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let checked = thread::scope(|scope| {
-            let names: String = ids.iter().map(|id| format!("{id}\n")).collect();
-            // Beside the reading, or both sides could wait for room in a full pipe. If git stops reading early, its answers
-            // end early.
-            let write = move || stdin.map(|mut stdin| stdin.write_all(names.as_bytes()).ok());
-            thread::Builder::new().spawn_scoped(scope, write).map_err(start)?;
-            let mut answers =
-                BufReader::new(stdout.ok_or_else(|| GitError::answer("cat-file --batch", b""))?);
-            ids.iter().try_for_each(|id| check_blob(&mut answers, id))
-        });
-        if checked.is_err() {
-            // It has nothing more to say.
-            child.kill().ok();
-            child.wait().map_err(start)?;
-            return checked;
-        }
-        call.wait(child)
+        self.ask_reader(|reader| ids.iter().try_for_each(|id| check_blob(reader, id)))
     }
 
-    /// All files of a tree, in git's order. One git process for each level of directories.
+    /// All files of a tree, in git's order.
     pub fn files_of(&self, tree: &Oid) -> Result<Vec<(RepoPath, TreeEntry)>, GitError> {
         let mut files = Vec::new();
-        let mut level = VecDeque::from([(Vec::new(), tree.clone())]);
-        while !level.is_empty() {
-            let names: String = level.iter().map(|(_, id)| format!("{id}\n")).collect();
-            let output = self.git("cat-file").arg("--batch").input(names).output()?;
-            let (mut rest, mut below) = (output.as_slice(), VecDeque::new());
-            for (prefix, id) in level {
-                let (bytes, after) = batch_entry(rest, &id)?;
-                check(TREE, bytes, &id)?;
-                read_tree(bytes, &prefix, id.as_str().len() / 2, &mut files, &mut below)
-                    .ok_or_else(|| GitError::answer("cat-file tree", id.as_str().as_bytes()))?;
-                rest = after;
-            }
-            level = below;
+        let mut below = VecDeque::from([(Vec::new(), tree.clone())]);
+        while let Some((prefix, id)) = below.pop_front() {
+            let bytes = self.object_of(TREE, &id)?;
+            read_tree(&bytes, &prefix, id.as_str().len() / 2, &mut files, &mut below)
+                .ok_or_else(|| GitError::answer("cat-file tree", id.as_str().as_bytes()))?;
         }
         files.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         Ok(files)
+    }
+
+    /// What a tree holds itself, without what is in its directories.
+    pub(crate) fn tree_listing(&self, tree: &Oid) -> Result<TreeListing, GitError> {
+        let bytes = self.object_of(TREE, tree)?;
+        let (mut files, mut directories) = (Vec::new(), VecDeque::new());
+        read_tree(&bytes, b"", tree.as_str().len() / 2, &mut files, &mut directories)
+            .ok_or_else(|| GitError::answer("cat-file tree", tree.as_str().as_bytes()))?;
+        let files = files.into_iter().map(|(path, entry)| (path.as_bytes().to_vec(), entry));
+        let directories = directories.into_iter().map(|(name, oid)| {
+            let name = name.strip_suffix(b"/").unwrap_or(&name).to_vec();
+            (name, TreeEntry { mode: DIRECTORY_ENTRY.to_owned(), oid })
+        });
+        Ok(files.chain(directories).collect())
     }
 
     /// All files of an index, in git's order.
@@ -104,39 +104,17 @@ fn index_line(line: &[u8]) -> Option<(RepoPath, TreeEntry)> {
     Some((RepoPath::from_bytes(&line[tab + 1..]), TreeEntry { mode, oid }))
 }
 
-/// One answer of `cat-file --batch`: `oid type size`, a line break, the content, a line break.
-pub(crate) fn batch_entry<'a>(output: &'a [u8], id: &Oid) -> Result<(&'a [u8], &'a [u8]), GitError> {
-    let parse = || {
-        let end = output.iter().position(|byte| *byte == b'\n')?;
-        let size = std::str::from_utf8(&output[..end]).ok()?.rsplit(' ').next()?.parse::<usize>().ok()?;
-        let content = output.get(end + 1..end + 1 + size)?;
-        Some((content, output.get(end + 2 + size..)?))
+/// Reads a blob and hashes it on the way.
+fn check_blob(reader: &mut ObjectReader, id: &Oid) -> Result<(), GitError> {
+    let Some(header) = reader.header("contents", id.as_str())? else {
+        return Err(GitError::Absent { id: id.clone() });
     };
-    parse().ok_or_else(|| GitError::answer("cat-file --batch", id.as_str().as_bytes()))
-}
-
-/// Reads one answer of `cat-file --batch` and hashes it on the way.
-fn check_blob(answers: &mut impl BufRead, id: &Oid) -> Result<(), GitError> {
-    let odd = |answer: &[u8]| GitError::answer("cat-file --batch", answer);
-    let mut head = Vec::new();
-    answers.read_until(b'\n', &mut head).map_err(|source| GitError::Start { source })?;
-    let text = std::str::from_utf8(&head).ok().and_then(|head| head.trim_end().strip_prefix(id.as_str()));
-    let size = text.and_then(|rest| rest.strip_prefix(" blob ")?.parse::<u64>().ok());
-    let mut left = size.ok_or_else(|| odd(&head))?;
     let mut hash = hasher_like(id);
-    hash.update(format!("{BLOB} {left}\0").as_bytes());
-    while left > 0 {
-        let part = answers.fill_buf().map_err(|source| GitError::Start { source })?;
-        let length = part.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        if length == 0 {
-            return Err(odd(&head));
-        }
-        hash.update(&part[..length]);
-        answers.consume(length);
-        left -= length as u64;
+    hash.update(format!("{} {}\0", header.kind, header.size).as_bytes());
+    reader.content(&header, &mut |part| hash.update(part))?;
+    if header.kind != BLOB {
+        return Err(GitError::Kind { id: id.clone(), found: header.kind, wanted: BLOB.to_owned() });
     }
-    // The line break behind the content.
-    answers.skip_until(b'\n').map_err(|source| GitError::Start { source })?;
     if finished(hash, id)? == *id { Ok(()) } else { Err(GitError::Forged { id: id.clone() }) }
 }
 
@@ -280,7 +258,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    fn git(root: &Path, args: &[&str]) -> String {
+    pub(crate) fn git(root: &Path, args: &[&str]) -> String {
         let identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"];
         let out = Command::new("git").current_dir(root).args(identity).args(args).output().unwrap();
         assert!(out.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&out.stderr));
@@ -288,7 +266,7 @@ pub(crate) mod tests {
     }
 
     /// Files whose order in a tree is not that of their names, modes of every kind.
-    fn world(format: &str) -> (tempfile::TempDir, Repo, Oid) {
+    pub(crate) fn world(format: &str) -> (tempfile::TempDir, Repo, Oid) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         git(root, &["init", "-q", "-b", "main", &format!("--object-format={format}")]);
@@ -351,9 +329,9 @@ pub(crate) mod tests {
             let blobs: Vec<Oid> = files.into_iter().map(|(_, entry)| entry.oid).collect();
             repo.check_blobs(&[]).unwrap();
             repo.check_blobs(&blobs).unwrap();
-            assert!(matches!(repo.check_blobs(std::slice::from_ref(&head)), Err(GitError::Answer { .. })));
+            assert!(matches!(repo.check_blobs(std::slice::from_ref(&head)), Err(GitError::Kind { .. })));
             let missing = Oid::parse(&"1".repeat(head.as_str().len())).unwrap();
-            assert!(matches!(repo.check_blobs(&[missing]), Err(GitError::Answer { .. })));
+            assert!(matches!(repo.check_blobs(&[missing]), Err(GitError::Absent { .. })));
             fs::write(dir.path().join("large"), vec![7; 1 << 20]).unwrap();
             let large = Oid::parse(&git(dir.path(), &["hash-object", "-w", "large"])).unwrap();
             repo.check_blobs(&[large.clone(), blobs[0].clone()]).unwrap();

@@ -1,6 +1,7 @@
 //! The repository of a scope, asked and changed through the git program.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 pub use mala_core::Oid;
@@ -8,7 +9,11 @@ use mala_core::scope::Case;
 use mala_core::{Key, Scope};
 
 use crate::call::{self, Call};
+use crate::object_reader::is_plain_name;
 use crate::{GitError, RepoPath};
+
+/// What the file `HEAD` names where refs are not kept in files.
+const INVALID_HEAD: &str = "refs/heads/.invalid";
 
 /// What `HEAD` is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,11 +124,31 @@ impl Repo {
 
     /// The full name of the branch that is checked out; none for a detached `HEAD`.
     pub fn branch(&self) -> Result<Option<String>, GitError> {
-        self.git("symbolic-ref").args(["-q", "HEAD"]).line_if_any()
+        match self.branch_in_file() {
+            Some(branch) => Ok(branch),
+            None => self.git("symbolic-ref").args(["-q", "HEAD"]).line_if_any(),
+        }
+    }
+
+    /// What the file `HEAD` says, if it says it in the way of git's files backend. With reftable it holds a name that no branch can
+    /// have (<https://git-scm.com/docs/reftable>).
+    fn branch_in_file(&self) -> Option<Option<String>> {
+        let path = self.git_dir().ok()?.join("HEAD");
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_file());
+        let text = fs::read_to_string(path).ok().filter(|_| is_file)?;
+        let line = text.strip_suffix('\n')?;
+        match line.strip_prefix("ref: ") {
+            Some(name) if name != INVALID_HEAD && is_plain_name(name) => Some(Some(name.to_owned())),
+            Some(_) => None,
+            None => Oid::parse(line).map(|_| None),
+        }
     }
 
     /// The commit that `revision` names, if there is one. Whatever else keeps git from an answer is an error.
     pub fn resolve(&self, revision: &str) -> Result<Option<Oid>, GitError> {
+        if is_plain_name(revision) {
+            return self.commit_named(revision);
+        }
         let commit = format!("{revision}^{{commit}}");
         let call = self.git("rev-parse").args(["--verify", "--quiet", "--end-of-options", &commit]);
         match call.line_if_any() {
@@ -146,8 +171,10 @@ impl Repo {
 
     /// Git's folder of this very checkout, where its index lies.
     pub fn git_dir(&self) -> Result<PathBuf, GitError> {
-        let path = self.git("rev-parse").arg("--absolute-git-dir").output()?;
-        Ok(RepoPath::from_bytes(path.strip_suffix(b"\n").unwrap_or(&path)).as_path().to_owned())
+        match self.env.iter().find(|(name, _)| name == "GIT_DIR") {
+            Some((_, directory)) => Ok(PathBuf::from(directory)),
+            None => Ok(self.scope.checkout_git_dir().to_owned()),
+        }
     }
 
     /// The tree without a file.

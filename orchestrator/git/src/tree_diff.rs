@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::objects::{TREE, batch_entry, check, read_tree};
+use crate::objects::{TREE, read_tree};
 use crate::{FileChange, GitError, Oid, Repo, RepoPath, TreeEntry};
 
 /// What git once wrote for a file that its group may write; an index has the usual one instead.
@@ -26,10 +26,19 @@ struct Listing {
 }
 
 impl Repo {
-    /// What differs between two trees, in the order of paths. One git process for each level of directories that differ.
+    /// What differs between two trees, in the order of paths.
     pub fn tree_changes(&self, before: &Oid, after: &Oid) -> Result<Vec<FileChange>, GitError> {
+        self.changes_since(Some(before), after)
+    }
+
+    /// The same, against a tree or against nothing.
+    pub(crate) fn changes_since(
+        &self,
+        before: Option<&Oid>,
+        after: &Oid,
+    ) -> Result<Vec<FileChange>, GitError> {
         let mut changes = Vec::new();
-        let top = Pair { prefix: Vec::new(), before: Some(before.clone()), after: Some(after.clone()) };
+        let top = Pair { prefix: Vec::new(), before: before.cloned(), after: Some(after.clone()) };
         let mut level = vec![top];
         level.retain(|pair| pair.before != pair.after);
         while !level.is_empty() {
@@ -44,19 +53,11 @@ impl Repo {
         Ok(changes)
     }
 
+    /// Every tree that a level is about, each read once.
     fn trees(&self, level: &[Pair]) -> Result<BTreeMap<Oid, Vec<u8>>, GitError> {
         let ids: BTreeSet<&Oid> =
             level.iter().flat_map(|pair| pair.before.iter().chain(&pair.after)).collect();
-        let names: String = ids.iter().map(|id| format!("{id}\n")).collect();
-        let output = self.git("cat-file").arg("--batch").input(names).output()?;
-        let (mut rest, mut trees) = (output.as_slice(), BTreeMap::new());
-        for id in ids {
-            let (bytes, after) = batch_entry(rest, id)?;
-            check(TREE, bytes, id)?;
-            trees.insert(id.clone(), bytes.to_vec());
-            rest = after;
-        }
-        Ok(trees)
+        ids.into_iter().map(|id| Ok((id.clone(), self.object_of(TREE, id)?))).collect()
     }
 }
 
