@@ -39,7 +39,9 @@ pub enum GitError {
          with `git fsck`, and fetch it again from a clone that has it"
     )]
     Forged { id: crate::Oid },
-    #[error("object {id} is not in the repository: see `git fsck`, or fetch it again from a clone that has it")]
+    #[error(
+        "object {id} is not in the repository: see `git fsck`, or fetch it again from a clone that has it"
+    )]
     Absent { id: crate::Oid },
     #[error("object {id} is a {found}, not a {wanted}")]
     Kind { id: crate::Oid, found: String, wanted: String },

@@ -312,7 +312,9 @@ mod tests {
         for plain in ["HEAD", "refs/heads/a-b.c", id] {
             assert!(is_plain_name(plain), "{plain}");
         }
-        for other in ["main", "HEAD~1", "HEAD@{1}", "refs/heads/a^", ":/x", "refs/x y", "refs/\n", "0123abc", ""] {
+        for other in
+            ["main", "HEAD~1", "HEAD@{1}", "refs/heads/a^", ":/x", "refs/x y", "refs/\n", "0123abc", ""]
+        {
             assert!(!is_plain_name(other), "{other}");
         }
     }

@@ -1,5 +1,6 @@
 //! Dependencies of a slot: installed when a lock file has changed, kept aside for when it changes back.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
@@ -96,6 +97,13 @@ impl Preparation {
 
 fn key_file(dir: &Path) -> PathBuf {
     dir.join("setup-key")
+}
+
+/// True if a file says which dependencies there are, here or in a project further down.
+pub(crate) fn is_lock_file(path: &RepoPath, setup: &Setup) -> bool {
+    let name = path.as_path().file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| LOCK_FILES.contains(&name))
+        || setup.lock_files.iter().any(|known| path.as_path() == Path::new(known))
 }
 
 /// Changes with the commands and with every lock file.

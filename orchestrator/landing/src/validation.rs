@@ -20,7 +20,7 @@ use mala_gate::runner::{Manner, RunError, Task, Tee, run};
 use mala_gate::{Check, Evidence, TestRunError};
 use mala_git::landing::LandError;
 use mala_git::salvage::SalvageError;
-use mala_git::{GitError, OwnChangesError, Repo};
+use mala_git::{GitError, OwnChangesError, Repo, RepoPath};
 use mala_logs::chain::{ChainError, ChainReader, Order};
 use mala_logs::secrets;
 use mala_store::{Store, StoreError};
@@ -29,7 +29,7 @@ use thiserror::Error;
 
 use crate::empty::ran_nothing;
 use crate::running::RunningNote;
-use crate::setup::Preparation;
+use crate::setup::{self, Preparation};
 use crate::slot_test::SlotTest;
 use crate::slots::{Lease, Placed, Pool, Slots, SlotsError};
 
@@ -119,6 +119,11 @@ impl Requirements {
             setup: settings.setup(),
             cold: settings.queue.cold,
         }
+    }
+
+    /// True if a change of this file changes which dependencies are installed before anything runs.
+    pub(crate) fn is_lock_file(&self, path: &RepoPath) -> bool {
+        setup::is_lock_file(path, &self.setup)
     }
 
     /// True if nothing is required, so that nothing can be proven.

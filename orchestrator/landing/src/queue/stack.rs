@@ -1,8 +1,8 @@
 //! Which entries take part in a round, as one commit each on top of the branch.
 
 use mala_core::{AgentId, CheckName, Entry, EntryState, Mode, Oid, Target, Want};
+use mala_git::RepoPath;
 use mala_git::landing::{self, LandError, Stacked};
-use mala_git::{GitError, RepoPath};
 use mala_store::Store;
 
 use super::search::{HISTORY, window};
@@ -19,38 +19,10 @@ impl Queue<'_> {
     ) -> Result<Vec<Layer>, QueueError> {
         let mut layers: Vec<Layer> = Vec::new();
         let mut top = tip.clone();
-        for entry in entries {
-            if layers.len() >= most {
-                break;
-            }
-            let held = match self.held_paths(store, &entry) {
-                // No later round would find it either.
-                Err(QueueError::Git(_)) if self.repo.resolve(entry.head.as_str())?.is_none() => {
-                    let why = format!(
-                        "its commit {} is not in the repository any more, nor is {}: offer it again",
-                        entry.head.short(),
-                        entry.pin
-                    );
-                    let entry = self.advance(store, &entry, EntryState::Failed, Some(&why))?;
-                    round.settled.push(Settled { entry, outcome: Outcome::Failed(why) });
-                    continue;
-                }
-                held => held?,
-            };
-            if let Some(why) = held {
-                round.waiting.push((entry, why));
-                continue;
-            }
-            let entry = match entry.state {
-                EntryState::Held => self.advance(store, &entry, EntryState::Waiting, None)?,
-                _ => entry,
-            };
+        for entry in self.take_part(store, (entries, most), round)? {
             let stacked = match self.put_on(&top, &entry) {
-                // An object of it was written over: that is nothing a later round could mend.
-                Err(QueueError::Land(LandError::Git(error @ GitError::Forged { .. }))) => {
-                    let why = error.to_string();
-                    let entry = self.advance(store, &entry, EntryState::Failed, Some(&why))?;
-                    round.settled.push(Settled { entry, outcome: Outcome::Failed(why) });
+                Err(QueueError::Land(LandError::Git(error))) if error.is_about_object() => {
+                    self.fail(store, &entry, error.to_string(), round)?;
                     continue;
                 }
                 stacked => stacked?,
@@ -76,6 +48,76 @@ impl Queue<'_> {
             }
         }
         Ok(layers)
+    }
+
+    /// The first `most` of these entries whose files nobody else holds, in the order of the stack.
+    fn take_part(
+        &self,
+        store: &mut Store,
+        (entries, most): (Vec<Entry>, usize),
+        round: &mut Round,
+    ) -> Result<Vec<Entry>, QueueError> {
+        let mut free = Vec::new();
+        for entry in entries {
+            if free.len() >= most {
+                break;
+            }
+            let held = match self.held_paths(store, &entry) {
+                // No later round would find it either.
+                Err(QueueError::Git(_)) if self.repo.resolve(entry.head.as_str())?.is_none() => {
+                    let why = format!(
+                        "its commit {} is not in the repository any more, nor is {}: offer it again",
+                        entry.head.short(),
+                        entry.pin
+                    );
+                    self.fail(store, &entry, why, round)?;
+                    continue;
+                }
+                Err(QueueError::Git(error)) if error.is_about_object() => {
+                    self.fail(store, &entry, error.to_string(), round)?;
+                    continue;
+                }
+                held => held?,
+            };
+            match (held, entry.state) {
+                (Some(why), _) => round.waiting.push((entry, why)),
+                (None, EntryState::Held) => {
+                    free.push(self.advance(store, &entry, EntryState::Waiting, None)?)
+                }
+                (None, _) => free.push(entry),
+            }
+        }
+        self.lock_files_last(free)
+    }
+
+    /// An entry that changes which dependencies there are makes everything above it wait for them to be installed.
+    pub(super) fn lock_files_last(&self, mut entries: Vec<Entry>) -> Result<Vec<Entry>, QueueError> {
+        let mut last = Vec::new();
+        for entry in &entries {
+            let changes = match self.repo.changes_between(&entry.base, &entry.head) {
+                // Whoever puts it on the stack finds out, and says so.
+                Err(error) if error.is_about_object() => continue,
+                changes => changes?,
+            };
+            if changes.iter().any(|change| self.requirements.is_lock_file(&change.path)) {
+                last.push(entry.id);
+            }
+        }
+        entries.sort_by_key(|entry| last.contains(&entry.id));
+        Ok(entries)
+    }
+
+    /// An entry that no later round could do anything about.
+    fn fail(
+        &self,
+        store: &mut Store,
+        entry: &Entry,
+        why: String,
+        round: &mut Round,
+    ) -> Result<(), QueueError> {
+        let entry = self.advance(store, entry, EntryState::Failed, Some(&why))?;
+        round.settled.push(Settled { entry, outcome: Outcome::Failed(why) });
+        Ok(())
     }
 
     pub(super) fn put_on(&self, onto: &Oid, entry: &Entry) -> Result<Stacked, QueueError> {

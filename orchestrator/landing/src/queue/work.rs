@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use mala_core::{Entry, EntryId, EntryState, IssueId, Oid};
-use mala_git::landing::{self, Stacked};
+use mala_git::landing::{self, LandError, Stacked};
 use mala_store::Store;
 
 use super::audit::Audit;
@@ -263,17 +263,17 @@ impl<'scope, 'env, 'store> Worker<'scope, 'env, 'store> {
             !known.contains(&entry.id) && !stack.refused.contains(&entry.id) && !is_tried_alone(entry)
         });
         newcomers.truncate(self.queue.size(self.store)?);
+        let newcomers = self.queue.lock_files_last(newcomers)?;
         let mut top = stack.layers.last().map_or(&stack.tip, |layer| &layer.commit).clone();
         let mut on_top = Vec::new();
         for entry in newcomers {
-            let is_free = self.queue.held_paths(self.store, &entry)?.is_none();
-            match if is_free { self.queue.put_on(&top, &entry)? } else { Stacked::Nothing } {
-                Stacked::Commit(commit) => {
+            match self.put_newcomer_on(&top, &entry)? {
+                Some(commit) => {
                     top = commit.clone();
                     on_top.push(Layer { entry, commit });
                 }
                 // The next round finds out what that means.
-                Stacked::Nothing | Stacked::Conflict(_) => _ = stack.refused.insert(entry.id),
+                None => _ = stack.refused.insert(entry.id),
             }
         }
         if on_top.is_empty() {
@@ -289,6 +289,22 @@ impl<'scope, 'env, 'store> Worker<'scope, 'env, 'store> {
             stack.search.add(1);
         }
         Ok(())
+    }
+
+    /// The commit of a newcomer on top of the stack, if it can be put there now.
+    fn put_newcomer_on(&mut self, top: &Oid, entry: &Entry) -> Result<Option<Oid>, QueueError> {
+        match self.queue.held_paths(self.store, entry) {
+            Ok(None) => {}
+            Ok(Some(_)) => return Ok(None),
+            Err(QueueError::Git(error)) if error.is_about_object() => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        match self.queue.put_on(top, entry) {
+            Ok(Stacked::Commit(commit)) => Ok(Some(commit)),
+            Ok(Stacked::Nothing | Stacked::Conflict(_)) => Ok(None),
+            Err(QueueError::Land(LandError::Git(error))) if error.is_about_object() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Has the store say which entries are being validated: those count if this process is killed.

@@ -212,6 +212,29 @@ fn green_entries_land_together_with_one_validation() {
 }
 
 #[test]
+fn entries_that_change_lock_files_come_last_in_their_round() {
+    let w = world();
+    let paths = ["Cargo.lock", "a.txt", "sub/package-lock.json", "b.txt"];
+    paths.iter().for_each(|path| _ = offer(&w, path, "fine\n"));
+    assert_eq!(round(&w).settled.len(), 4);
+    assert_eq!(
+        w.git(&["log", "--reverse", "--format=%s", "-4", "main"]),
+        "change a.txt\nchange b.txt\nchange Cargo.lock\nchange sub/package-lock.json"
+    );
+    every_tip_is_green(&w);
+}
+
+#[test]
+fn an_entry_with_a_lock_file_waits_for_no_later_round() {
+    let w = world();
+    let ids = ["Cargo.lock", "a.txt", "b.txt"].map(|path| offer(&w, path, "fine\n"));
+    with_queue(&w, |queue, store| Queue { window: 2, ..*queue }.work(store, &mut |_| ControlFlow::Break(())))
+        .unwrap();
+    use EntryState::{Landed, Waiting};
+    assert_eq!(ids.map(|id| entry(&w, id).state), [Landed, Landed, Waiting]);
+}
+
+#[test]
 fn a_red_entry_never_touches_the_branch_and_the_others_land() {
     let w = world();
     for (n, text) in ["fine\n", "fine\n", "broken\n", "fine\n", "fine\n"].iter().enumerate() {
