@@ -1,6 +1,8 @@
 //! Several validations at a time, on a machine whose cores are idle.
 
 use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,7 +36,7 @@ fn work(w: &World, most: Option<usize>) -> Vec<Round> {
 
 /// A world with this check. `begun` is what a validation says to others that it has begun, `seen` waits for another one to say so.
 fn world(check: &str) -> World {
-    let w = World::requiring("sh check.sh").with("queue.timeout", "60s");
+    let w = with_settings(World::new());
     let begun = "begun() { touch \"$HOME/$1\"; }\nseen() { until ls ../../v*/home/$1 2> /dev/null; do sleep 0.05; done; }\n";
     w.write("check.sh", &format!("{begun}{check}\n")).write("base.txt", "base\n");
     w.commit();
@@ -42,6 +44,10 @@ fn world(check: &str) -> World {
         w.git(&["config", name, value]);
     }
     w
+}
+
+fn with_settings(w: World) -> World {
+    w.with("validate.commands", "sh check.sh").with("queue.timeout", "60s")
 }
 
 fn state(w: &World, id: EntryId) -> EntryState {
@@ -177,4 +183,35 @@ fn only_what_is_under_way_is_said_to_be_validated() {
     });
     let open = store(&w).entries(&EntryFilter { open: true, ..EntryFilter::default() }).unwrap();
     assert!(open.is_empty(), "{open:?}");
+}
+
+const KILLED_WORLD: &str = "MALA_TEST_WORLD";
+
+/// The process that is killed. It does nothing unless the test below starts it.
+#[test]
+#[ignore = "started by another test"]
+fn worker_that_is_killed() {
+    let Some(base) = std::env::var_os(KILLED_WORLD) else { return };
+    work(&with_settings(World::at(Path::new(&base))), None);
+}
+
+#[test]
+fn a_kill_with_two_validations_under_way_leaves_neither_and_counts_for_what_they_were_about() {
+    let w =
+        world("test -e ../../go || if test -e b.txt; then exec sleep 7004.25; else exec sleep 7005.25; fi");
+    let ids = [offer(&w, "a.txt", "fine\n"), offer(&w, "b.txt", "fine\n")];
+    let mut worker = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "several::worker_that_is_killed", "--ignored", "--test-threads=1"])
+        .env(KILLED_WORLD, w.beside(""))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("both prefixes are validated", || runs("7004.25") && runs("7005.25"));
+    wait_until("the store says so", || ids.iter().all(|id| state(&w, *id) == EntryState::Validating));
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+    wait_until("both validations are gone", || !runs("7004.25") && !runs("7005.25"));
+    let_go(&w);
+    work(&w, None);
+    assert_eq!(ids.map(|id| (state(&w, id), entry(&w, id).kills)), [(EntryState::Landed, 1); 2]);
 }

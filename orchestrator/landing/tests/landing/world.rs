@@ -11,7 +11,9 @@ use mala_git::{Oid, Repo};
 use mala_landing::{Pool, Requirements, Slots, Validate, Validation, ValidationError};
 
 pub(crate) struct World {
-    dir: tempfile::TempDir,
+    /// What is removed with it.
+    _dir: Option<tempfile::TempDir>,
+    base: PathBuf,
     pub(crate) root: PathBuf,
     settings: Vec<(&'static str, String)>,
 }
@@ -19,12 +21,17 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap().join("repo");
-        fs::create_dir(&root).unwrap();
-        let slots = ("queue.directory", dir.path().join("cache").to_string_lossy().into_owned());
-        let world = Self { dir, root, settings: vec![slots] };
+        let world = Self::at(&dir.path().canonicalize().unwrap());
+        let world = Self { _dir: Some(dir), ..world };
+        fs::create_dir(&world.root).unwrap();
         world.git(&["init", "-q", "-b", "main"]);
         world
+    }
+
+    /// A world that another process has made.
+    pub(crate) fn at(base: &Path) -> Self {
+        let slots = ("queue.directory", base.join("cache").to_string_lossy().into_owned());
+        Self { _dir: None, base: base.to_owned(), root: base.join("repo"), settings: vec![slots] }
     }
 
     /// With one required command.
@@ -39,7 +46,7 @@ impl World {
 
     /// A place beside the repository.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
-        self.dir.path().canonicalize().unwrap().join(name)
+        self.base.join(name)
     }
 
     pub(crate) fn git(&self, args: &[&str]) -> String {
