@@ -90,12 +90,23 @@ pub fn forget(repo: &Repo, pinned: &Pinned) -> Result<(), SalvageError> {
 /// All candidates of an attempt, oldest first.
 pub fn all(repo: &Repo, issue: &IssueId, attempt: u32) -> Result<Vec<Pinned>, SalvageError> {
     let first = first_ref(issue, attempt);
+    let mut offers = Vec::new();
+    for number in 1_u32.. {
+        let name = numbered(&first, number);
+        let Some(commit) = repo.resolve(&name)? else { break };
+        offers.push(Pinned { name, commit });
+    }
+    // Of old attempts the first ones may be gone.
+    if offers.is_empty() { listed(repo, &first) } else { Ok(offers) }
+}
+
+fn listed(repo: &Repo, first: &str) -> Result<Vec<Pinned>, SalvageError> {
     let format = "--format=%(objectname) %(refname)";
-    let list = Git::at(repo.root()).line(&["for-each-ref", format, &first, &format!("{first}.*")], b"")?;
+    let list = Git::at(repo.root()).line(&["for-each-ref", format, first, &format!("{first}.*")], b"")?;
     let mut found = Vec::new();
     for line in list.lines() {
         let Some((id, name)) = line.split_once(' ') else { continue };
-        if let Some(number) = number_of(name, &first) {
+        if let Some(number) = number_of(name, first) {
             found.push((number, Pinned { name: name.to_owned(), commit: oid(id.to_owned())? }));
         }
     }

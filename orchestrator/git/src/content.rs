@@ -1,5 +1,6 @@
 //! The content of files as git would store it.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +11,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::inner::Inner;
-use crate::objects::{DIRECTORY_ENTRY, TreeListing};
+use crate::landing::SYMLINK;
+use crate::objects::{DIRECTORY_ENTRY, TreeListing, blob_id};
 use crate::path::quoted;
 use crate::{GitError, Oid, Repo, RepoPath, TreeEntry};
 
@@ -48,6 +50,50 @@ impl<'de> Deserialize<'de> for Content {
                 .map(Self::Object)
                 .ok_or_else(|| D::Error::custom(format!("`{oid}` is not an object name"))),
         }
+    }
+}
+
+/// Compares what the checkout holds with what a tree holds. Whether modes count is asked only if one differs.
+#[derive(Debug)]
+pub(crate) struct FileModes<'a> {
+    repo: &'a Repo,
+    count: OnceCell<bool>,
+}
+
+impl<'a> FileModes<'a> {
+    pub(crate) fn new(repo: &'a Repo) -> Self {
+        Self { repo, count: OnceCell::new() }
+    }
+
+    /// True if the checkout has exactly this at the path, as git would store it or byte for byte. `content` is what it has there.
+    pub(crate) fn holds(
+        &self,
+        path: &RepoPath,
+        content: Option<&Content>,
+        entry: Option<&TreeEntry>,
+    ) -> bool {
+        let Some(entry) = entry else { return content == Some(&Content::Absent) };
+        let place = path.within(self.repo.root());
+        let Ok(meta) = fs::symlink_metadata(&place) else { return false };
+        let can_be_run = meta.permissions().mode() & 0o100 != 0;
+        let is_of_kind = match (meta.is_symlink(), entry.mode == SYMLINK) {
+            (true, true) => true,
+            (false, false) => can_be_run == (entry.mode == "100755") || !self.do_count(),
+            _ => false,
+        };
+        match content {
+            _ if !is_of_kind => false,
+            Some(Content::Object(oid)) if *oid == entry.oid => true,
+            // Git would store some files differently than somebody once did, such as those with other line ends.
+            Some(Content::Object(_)) if meta.is_file() => fs::read(&place)
+                .is_ok_and(|bytes| blob_id(&bytes, &entry.oid).is_ok_and(|id| id == entry.oid)),
+            _ => false,
+        }
+    }
+
+    /// If git gives no answer, they do.
+    fn do_count(&self) -> bool {
+        *self.count.get_or_init(|| self.repo.looks_at_modes().unwrap_or(true))
     }
 }
 
@@ -153,8 +199,12 @@ impl Repo {
         if modes.is_empty() {
             return Ok(Some(modes));
         }
+        Ok(self.looks_at_modes()?.then_some(modes))
+    }
+
+    fn looks_at_modes(&self) -> Result<bool, GitError> {
         let looks = self.git("config").args(["--type=bool", "--get", "core.fileMode"]).finish()?;
-        Ok((looks.stdout.trim_ascii() != b"false").then_some(modes))
+        Ok(looks.stdout.trim_ascii() != b"false")
     }
 
     fn look_at(&self, path: &RepoPath, folders: &mut HashMap<PathBuf, bool>) -> Found {

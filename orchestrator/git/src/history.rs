@@ -1,5 +1,7 @@
 //! Commits, read as they are: replaced objects, grafts and settings of the repository do not change them.
 
+use std::collections::{HashSet, VecDeque};
+use std::iter;
 use std::path::Path;
 
 use mala_core::Timestamp;
@@ -7,6 +9,9 @@ use mala_core::Timestamp;
 use crate::call::{Call, nul_parts};
 use crate::objects::TREE;
 use crate::{GitError, Oid, Repo, RepoPath};
+
+/// How many commits are looked at before git is asked about ancestors.
+const MAX_NEAR_COMMITS: usize = 64;
 
 /// One commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +61,23 @@ impl Repo {
         parse_commits(&call.arg("--").output()?)
     }
 
+    /// The line of first parents that ends in `tip`, the newest first, each commit read when it is asked for. It ends where a shallow
+    /// clone does.
+    pub fn first_parent_line<'a>(&'a self, tip: &Oid) -> impl Iterator<Item = Result<Commit, GitError>> + 'a {
+        let (tip, mut next) = (tip.clone(), Some(tip.clone()));
+        iter::from_fn(move || {
+            let id = next.take()?;
+            match self.commit(&id) {
+                Ok(commit) => {
+                    next = commit.parents.first().cloned();
+                    Some(Ok(commit))
+                }
+                Err(GitError::Absent { .. }) if id != tip => None,
+                Err(error) => Some(Err(error)),
+            }
+        })
+    }
+
     /// What the commit changes against its first parent, so a merge is answerable for all it brings in.
     pub fn changes_of(&self, commit: &Commit) -> Result<Vec<FileChange>, GitError> {
         let before = commit.parents.first().map(|parent| self.tree_of(parent)).transpose()?;
@@ -78,11 +100,33 @@ impl Repo {
 
     /// True if `ancestor` is `commit` or one of its ancestors.
     pub fn is_ancestor(&self, ancestor: &Oid, commit: &Oid) -> Result<bool, GitError> {
-        // What is asked most often needs no walk.
-        if ancestor == commit || self.commit(commit)?.parents.contains(ancestor) {
-            return Ok(true);
+        if let Some(answer) = self.is_near_ancestor(ancestor, commit)? {
+            return Ok(answer);
         }
         self.git("merge-base").arg("--is-ancestor").arg(ancestor).arg(commit).answer()
+    }
+
+    /// The same, if it is found out by looking at few commits: that costs much less than to start git.
+    fn is_near_ancestor(&self, ancestor: &Oid, commit: &Oid) -> Result<Option<bool>, GitError> {
+        // What comes right after it is no ancestor of it.
+        if ancestor != commit && self.commit(ancestor)?.parents.contains(commit) {
+            return Ok(Some(false));
+        }
+        let (mut seen, mut next) = (HashSet::from([commit.clone()]), VecDeque::from([commit.clone()]));
+        for _ in 0..MAX_NEAR_COMMITS {
+            let Some(id) = next.pop_front() else { return Ok(Some(false)) };
+            if id == *ancestor {
+                return Ok(Some(true));
+            }
+            let parents = match self.commit(&id) {
+                Ok(commit) => commit.parents,
+                // In a shallow clone git knows where history ends.
+                Err(GitError::Absent { .. }) if id != *commit => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            next.extend(parents.into_iter().filter(|parent| seen.insert(parent.clone())));
+        }
+        Ok(None)
     }
 
     /// What would be committed now, from this index or the checkout's own.
@@ -195,4 +239,60 @@ fn entry(mode: &str, oid: &str) -> Option<Option<TreeEntry>> {
         return Some(None);
     }
     Some(Some(TreeEntry { mode: mode.to_owned(), oid: Oid::parse(oid)? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use mala_core::Scope;
+
+    use super::*;
+    use crate::objects::tests::{git, world};
+
+    fn head(root: &Path) -> Oid {
+        Oid::parse(&git(root, &["rev-parse", "HEAD"])).unwrap()
+    }
+
+    fn commits(root: &Path, count: usize) -> Vec<Oid> {
+        let branch = git(root, &["branch", "--show-current"]);
+        let commit = |number: usize| {
+            git(root, &["commit", "-q", "--allow-empty", "-m", &format!("{branch} {number}")]);
+            head(root)
+        };
+        (0..count).map(commit).collect()
+    }
+
+    #[test]
+    fn ancestors_are_found_near_and_far_on_every_side_of_a_merge() {
+        let (dir, repo, first) = world("sha1");
+        let root = dir.path();
+        git(root, &["switch", "-q", "-c", "side"]);
+        let side = commits(root, 1).remove(0);
+        git(root, &["switch", "-q", "main"]);
+        let main = commits(root, 2);
+        assert!(!repo.is_ancestor(&side, &main[1]).unwrap());
+        assert!(!repo.is_ancestor(&main[1], &main[0]).unwrap());
+        git(root, &["merge", "-q", "--no-edit", "side"]);
+        let merge = head(root);
+        for ancestor in [&first, &side, &main[0], &merge] {
+            assert!(repo.is_ancestor(ancestor, &merge).unwrap());
+        }
+        assert!(!repo.is_ancestor(&merge, &side).unwrap());
+        let far = commits(root, MAX_NEAR_COMMITS + 5).pop().unwrap();
+        assert!(repo.is_ancestor(&first, &far).unwrap());
+        assert!(!repo.is_ancestor(&far, &merge).unwrap());
+    }
+
+    #[test]
+    fn where_a_shallow_clone_ends_history_ends() {
+        let (dir, _, first) = world("sha1");
+        let all = commits(dir.path(), 3);
+        let clone = dir.path().join("clone");
+        let from = format!("file://{}", dir.path().display());
+        git(dir.path(), &["clone", "-q", "--depth=2", &from, clone.to_str().unwrap()]);
+        let repo = Repo::new(Scope::discover(&clone).unwrap());
+        let line: Vec<Oid> = repo.first_parent_line(&all[2]).map(|commit| commit.unwrap().id).collect();
+        assert_eq!(line, [all[2].clone(), all[1].clone()]);
+        assert!(repo.is_ancestor(&all[1], &all[2]).unwrap());
+        assert!(matches!(repo.first_parent_line(&first).next(), Some(Err(GitError::Absent { .. }))));
+    }
 }

@@ -1,19 +1,18 @@
-//! What two versions of git's index say differently about which paths.
+//! What git's index says, and about which paths two versions of it say something else.
 //!
-//! Asked for every index that an agent's git puts in place, so the files are read here rather than by two more gits. The format
-//! is git's own, `gitformat-index(5)`. What this does not read (a split or a sparse index, later versions) git is asked about.
-//! Times and sizes by which git knows files again say nothing about a path.
+//! Asked several times for every issue, and for every index that an agent's git puts in place, so the file is read here rather than
+//! by one more git. The format is git's own (<https://git-scm.com/docs/index-format>). What this does not read (a split or a
+//! sparse index, later versions) git is asked about. Times and sizes by which git knows files again say nothing about a path.
 
 use std::cmp::Ordering;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mala_core::file::read_small;
 
 use crate::call::nul_parts;
-use crate::retry::Git;
-use crate::{GitError, Repo, RepoPath};
+use crate::{GitError, Oid, Repo, RepoPath, TreeEntry};
 
 const MAX_INDEX_BYTES: u64 = 1 << 30;
 /// Of SHA-1 and SHA-256. The index does not say which it is, but it only has an end with the right one.
@@ -24,16 +23,87 @@ const MODE: std::ops::Range<usize> = 24..28;
 /// Extensions that say that entries are in another file, or that one entry stands for a directory.
 const UNREAD_EXTENSIONS: [&[u8]; 2] = [b"link", b"sdir"];
 
+const ASSUME_UNCHANGED: u16 = 1 << 15;
 const EXTENDED: u16 = 1 << 14;
-/// `assume-unchanged` and the stage.
-const TELLING: u16 = 0b1011 << 12;
-/// `skip-worktree` and `intent-to-add`.
-const TELLING_EXTENDED: u16 = 0b11 << 13;
+const STAGE: u16 = 0b11 << 12;
+/// Of the flags that an entry has besides, if it is extended.
+const SKIP_WORKTREE: u16 = 1 << 14;
+const INTENT_TO_ADD: u16 = 1 << 13;
 
-/// One entry: its path, and all else that it says about it.
-type Entry = (Vec<u8>, Vec<u8>);
+/// What an index says about a path.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct IndexEntry {
+    path: Vec<u8>,
+    /// 0, or which side of a conflict it is.
+    stage: u8,
+    mode: u32,
+    oid: Vec<u8>,
+    is_assumed_unchanged: bool,
+    is_skipped: bool,
+    /// Git does not list it, so it counts only where the file itself was read.
+    is_intended: bool,
+}
+
+impl IndexEntry {
+    pub(crate) fn path(&self) -> RepoPath {
+        RepoPath::from_bytes(self.path.clone())
+    }
+
+    pub(crate) fn is_unmerged(&self) -> bool {
+        self.stage != 0
+    }
+
+    pub(crate) fn is_submodule(&self) -> bool {
+        self.mode == 0o160_000
+    }
+
+    /// Git was told to take the file as it is for granted.
+    pub(crate) fn is_assumed_unchanged(&self) -> bool {
+        self.is_assumed_unchanged
+    }
+
+    /// Git was told to leave the file out of the checkout.
+    pub(crate) fn is_skipped(&self) -> bool {
+        self.is_skipped
+    }
+
+    /// As a tree would have it.
+    pub(crate) fn tree_entry(&self) -> Option<TreeEntry> {
+        let oid = Oid::parse(&hex::encode(&self.oid))?;
+        Some(TreeEntry { mode: format!("{:06o}", self.mode), oid })
+    }
+
+    /// `tag mode oid stage<TAB>path`, as `git ls-files -v --stage` says it.
+    fn listed(line: &[u8]) -> Option<Self> {
+        let tab = line.iter().position(|byte| *byte == b'\t')?;
+        let fields: Vec<&str> = std::str::from_utf8(&line[..tab]).ok()?.split(' ').collect();
+        let [tag, mode, oid, stage] = fields.as_slice() else { return None };
+        Some(Self {
+            path: line[tab + 1..].to_vec(),
+            stage: stage.parse().ok()?,
+            mode: u32::from_str_radix(mode, 8).ok()?,
+            oid: hex::decode(oid).ok()?,
+            is_assumed_unchanged: tag.bytes().all(|byte| byte.is_ascii_lowercase()),
+            is_skipped: tag.eq_ignore_ascii_case("s"),
+            is_intended: false,
+        })
+    }
+}
 
 impl Repo {
+    /// What the index of this checkout says, in git's order.
+    pub(crate) fn index_entries(&self) -> Result<Vec<IndexEntry>, GitError> {
+        let chosen = self.env.iter().find(|(name, _)| name == "GIT_INDEX_FILE");
+        let index = match chosen {
+            Some((_, index)) => PathBuf::from(index),
+            None => self.git_dir()?.join("index"),
+        };
+        match entries_of(&index)? {
+            Some(entries) => Ok(entries),
+            None => self.listed_entries(&index),
+        }
+    }
+
     /// The paths about which the index at `after` says something else than the one at `before`. What is not there is empty.
     pub fn changed_entries(&self, before: &Path, after: &Path) -> Result<Vec<RepoPath>, GitError> {
         let read = match (entries_of(before)?, entries_of(after)?) {
@@ -44,17 +114,13 @@ impl Repo {
     }
 
     /// The entries as git lists them.
-    fn listed_entries(&self, index: &Path) -> Result<Vec<Entry>, GitError> {
+    fn listed_entries(&self, index: &Path) -> Result<Vec<IndexEntry>, GitError> {
         if is_absent(index) {
             return Ok(Vec::new());
         }
-        let listed = Git::with_index(self.root(), index).run(&["ls-files", "-v", "--stage", "-z"], b"")?;
-        let mut entries: Vec<Entry> = nul_parts(&listed)
-            .map(|line| {
-                let tab = line.iter().position(|byte| *byte == b'\t').unwrap_or(line.len());
-                (line.get(tab + 1..).unwrap_or_default().to_vec(), line[..tab].to_vec())
-            })
-            .collect();
+        let listed = self.git("ls-files").index(index).args(["-v", "--stage", "-z"]).output()?;
+        let entry = |line| IndexEntry::listed(line).ok_or_else(|| GitError::answer("ls-files", line));
+        let mut entries: Vec<IndexEntry> = nul_parts(&listed).map(entry).collect::<Result<_, _>>()?;
         entries.sort_unstable();
         Ok(entries)
     }
@@ -65,7 +131,7 @@ fn is_absent(index: &Path) -> bool {
 }
 
 /// The entries of an index, if it is read here.
-fn entries_of(index: &Path) -> Result<Option<Vec<Entry>>, GitError> {
+fn entries_of(index: &Path) -> Result<Option<Vec<IndexEntry>>, GitError> {
     if is_absent(index) {
         return Ok(Some(Vec::new()));
     }
@@ -75,19 +141,19 @@ fn entries_of(index: &Path) -> Result<Option<Vec<Entry>>, GitError> {
 }
 
 /// The entries of an index whose object names have this length, in order. None if it is not one, or not read here.
-fn parsed(bytes: &[u8], hash: usize) -> Option<Vec<Entry>> {
+fn parsed(bytes: &[u8], hash: usize) -> Option<Vec<IndexEntry>> {
     let rest = bytes.strip_prefix(b"DIRC")?;
     let version = number(rest.get(..4)?)?;
     let count = number(rest.get(4..8)?)?;
     if !(2..=4).contains(&version) {
         return None;
     }
-    let mut entries: Vec<Entry> = Vec::with_capacity((count as usize).min(bytes.len() / STAT_BYTES));
+    let mut entries: Vec<IndexEntry> = Vec::with_capacity((count as usize).min(bytes.len() / STAT_BYTES));
     let mut at = 12;
     for _ in 0..count {
-        let previous = entries.last().map_or(&[][..], |(path, _)| path);
+        let previous = entries.last().map_or(&[][..], |entry| &entry.path);
         let (entry, length) = entry(bytes.get(at..)?, hash, version, previous)?;
-        if entries.last().is_some_and(|last| last.0 > entry.0) {
+        if entries.last().is_some_and(|last| last.path > entry.path) {
             return None;
         }
         entries.push(entry);
@@ -96,7 +162,7 @@ fn parsed(bytes: &[u8], hash: usize) -> Option<Vec<Entry>> {
     ends_after_extensions(bytes.get(at..)?, hash).then_some(entries)
 }
 
-fn entry(bytes: &[u8], hash: usize, version: u32, previous: &[u8]) -> Option<(Entry, usize)> {
+fn entry(bytes: &[u8], hash: usize, version: u32, previous: &[u8]) -> Option<(IndexEntry, usize)> {
     let named = STAT_BYTES + hash;
     let flags = short(bytes.get(named..named + 2)?)?;
     let mut head = named + 2;
@@ -105,9 +171,6 @@ fn entry(bytes: &[u8], hash: usize, version: u32, previous: &[u8]) -> Option<(En
         more = short(bytes.get(head..head + 2)?)?;
         head += 2;
     }
-    let mut said = [bytes.get(MODE)?, bytes.get(STAT_BYTES..named)?].concat();
-    said.extend((flags & TELLING).to_be_bytes());
-    said.extend((more & TELLING_EXTENDED).to_be_bytes());
     let (kept, start) = match version {
         4 => {
             let (dropped, length) = offset(bytes.get(head..)?)?;
@@ -120,7 +183,16 @@ fn entry(bytes: &[u8], hash: usize, version: u32, previous: &[u8]) -> Option<(En
     let end = start + name.len() + 1;
     // Up to version 3, entries begin at multiples of eight bytes.
     let length = if version == 4 { end } else { end.next_multiple_of(8) };
-    (length <= bytes.len()).then(|| (([kept, name].concat(), said), length))
+    let entry = IndexEntry {
+        path: [kept, name].concat(),
+        stage: u8::try_from((flags & STAGE) >> STAGE.trailing_zeros()).ok()?,
+        mode: number(bytes.get(MODE)?)?,
+        oid: bytes.get(STAT_BYTES..named)?.to_vec(),
+        is_assumed_unchanged: flags & ASSUME_UNCHANGED != 0,
+        is_skipped: more & SKIP_WORKTREE != 0,
+        is_intended: more & INTENT_TO_ADD != 0,
+    };
+    (length <= bytes.len()).then_some((entry, length))
 }
 
 /// A number as git writes offsets, and how many bytes it takes (`decode_varint` in git's `varint.c`).
@@ -159,7 +231,7 @@ fn short(bytes: &[u8]) -> Option<u16> {
 }
 
 /// The paths of which not all entries are the same. Both lists are in the order of their paths.
-fn differing(before: &[Entry], after: &[Entry]) -> Vec<RepoPath> {
+fn differing(before: &[IndexEntry], after: &[IndexEntry]) -> Vec<RepoPath> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let mut paths: Vec<RepoPath> = Vec::new();
     loop {
@@ -178,10 +250,10 @@ fn differing(before: &[Entry], after: &[Entry]) -> Vec<RepoPath> {
                 None
             }
         };
-        if let Some((path, _)) = entry
-            && paths.last().is_none_or(|last| last.as_bytes() != path)
+        if let Some(entry) = entry
+            && paths.last().is_none_or(|last| last.as_bytes() != entry.path)
         {
-            paths.push(RepoPath::from_bytes(path.clone()));
+            paths.push(entry.path());
         }
     }
 }
@@ -241,6 +313,35 @@ mod tests {
                 assert_eq!(world.changed_by(script), changed, "{format}, version {version}: {script}");
             }
         }
+    }
+
+    #[test]
+    fn an_index_is_read_as_git_lists_it() {
+        let world = World::new("sha1");
+        world.sh("git update-index --assume-unchanged a; git update-index --skip-worktree d/b; chmod +x d/e/c; git add d/e/c; ln -s a link; git add link");
+        world.sh("h=$(git hash-object a); printf '100644 %s 1\\tz\\n100755 %s 2\\tz\\n' $h $h | git update-index --index-info");
+        let repo = Repo::new(Scope::discover(world.0.path()).unwrap());
+        let read = repo.index_entries().unwrap();
+        assert_eq!(read, repo.listed_entries(&world.0.path().join(".git/index")).unwrap());
+        let told: Vec<_> = read
+            .iter()
+            .map(|entry| {
+                (entry.path().to_text(), entry.is_assumed_unchanged(), entry.is_skipped(), entry.stage)
+            })
+            .collect();
+        let expected = [
+            ("a", true, false, 0),
+            ("d/b", false, true, 0),
+            ("d/e/c", false, false, 0),
+            ("link", false, false, 0),
+            ("z", false, false, 1),
+            ("z", false, false, 2),
+        ];
+        assert_eq!(
+            told,
+            expected.map(|(path, assumed, skipped, stage)| (path.to_owned(), assumed, skipped, stage))
+        );
+        assert_eq!(read[2].tree_entry().unwrap().mode, "100755");
     }
 
     #[test]

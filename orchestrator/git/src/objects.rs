@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use gix_hash::{Hasher, Kind, hasher};
 use mala_core::Timestamp;
 
-use crate::call::nul_parts;
+use crate::index_file::IndexEntry;
 use crate::object_reader::ObjectReader;
 use crate::{Commit, GitError, Oid, Repo, RepoPath, TreeEntry};
 
@@ -89,19 +89,14 @@ impl Repo {
 
     /// All files of an index, in git's order.
     pub(crate) fn index_files(&self) -> Result<Vec<(RepoPath, TreeEntry)>, GitError> {
-        let output = self.git("ls-files").args(["--stage", "-z"]).output()?;
-        let lines = nul_parts(&output);
-        lines.map(|line| index_line(line).ok_or_else(|| GitError::answer("ls-files", line))).collect()
+        let file = |entry: IndexEntry| {
+            let path = entry.path();
+            let found = entry.tree_entry();
+            let found = found.ok_or_else(|| GitError::answer("ls-files", path.as_bytes()))?;
+            Ok((path, found))
+        };
+        self.index_entries()?.into_iter().map(file).collect()
     }
-}
-
-/// `mode oid stage<TAB>path`
-fn index_line(line: &[u8]) -> Option<(RepoPath, TreeEntry)> {
-    let tab = line.iter().position(|byte| *byte == b'\t')?;
-    let mut fields = line[..tab].split(|byte| *byte == b' ');
-    let mode = String::from_utf8(fields.next()?.to_vec()).ok()?;
-    let oid = Oid::from_bytes(fields.next()?)?;
-    Some((RepoPath::from_bytes(&line[tab + 1..]), TreeEntry { mode, oid }))
 }
 
 /// Reads a blob and hashes it on the way.
@@ -130,7 +125,7 @@ pub(crate) fn read_tree(
         let space = bytes.iter().position(|byte| *byte == b' ')?;
         let end = bytes.iter().position(|byte| *byte == 0)?;
         let (mode, name) = (&bytes[..space], bytes.get(space + 1..end)?);
-        let id = Oid::from_bytes(hex(bytes.get(end + 1..end + 1 + id_length)?).as_bytes())?;
+        let id = Oid::parse(&hex::encode(bytes.get(end + 1..end + 1 + id_length)?))?;
         let path = [prefix, name].concat();
         if mode == DIRECTORY_MODE {
             below.push_back(([path.as_slice(), b"/"].concat(), id));
@@ -155,7 +150,7 @@ fn subtree_id(files: &[(RepoPath, TreeEntry)], depth: usize, like: &Oid) -> Resu
     let mut tree = Vec::new();
     let mut put = |mode: &[u8], name: &[u8], id: &Oid| {
         tree.extend_from_slice(&[mode, b" ", name, b"\0"].concat());
-        tree.extend_from_slice(&unhex(id.as_str()));
+        tree.extend_from_slice(&hex::decode(id.as_str()).expect("names of objects are hexadecimal"));
     };
     let mut rest = files;
     while let Some((path, entry)) = rest.first() {
@@ -207,20 +202,6 @@ fn finished(hash: Hasher, like: &Oid) -> Result<Oid, GitError> {
     // It fails for content that was made to have the name of another.
     let id = hash.try_finalize().map_err(|_collision| GitError::Forged { id: like.clone() })?;
     Oid::parse(&id.to_string()).ok_or_else(|| GitError::Forged { id: like.clone() })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .map(|digit| char::from_digit(digit.into(), 16).unwrap_or('0'))
-        .collect()
-}
-
-fn unhex(text: &str) -> Vec<u8> {
-    let digit =
-        |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok()).unwrap_or(0);
-    text.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
 /// Headers, an empty line, the message. Lines that continue a header begin with a space.

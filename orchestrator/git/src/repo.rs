@@ -177,6 +177,10 @@ impl Repo {
         }
     }
 
+    pub(crate) fn is_main_checkout(&self) -> bool {
+        self.scope.checkout_git_dir() == self.scope.git_dir()
+    }
+
     /// The tree without a file.
     pub(crate) fn empty_tree(&self) -> Result<Oid, GitError> {
         let tree = self.git("mktree").line()?;

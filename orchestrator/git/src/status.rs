@@ -95,29 +95,21 @@ impl Repo {
 
     /// Files that the index was told not to look at, and submodules with changes of their own.
     fn not_looked_at(&self) -> Result<Vec<Entry>, GitError> {
-        let output = self.git("ls-files").args(["-v", "--stage", "-z"]).output()?;
-        let entries = nul_parts(&output).map(|line| {
-            let (tag, mode, path) = listed(line).ok_or_else(|| GitError::answer("ls-files", line))?;
-            let path = RepoPath::from_bytes(path);
+        let entries = self.index_entries()?;
+        let seen = entries.iter().filter_map(|entry| {
+            let path = entry.path();
             let is_changed = |inner: Inner| !inner.is_clean(self);
-            Ok(if tag == b'S' || tag.is_ascii_lowercase() {
+            if entry.is_skipped() || entry.is_assumed_unchanged() {
                 Some(Entry { path, state: State::Unwatched, kind: Kind::File })
-            } else if mode == b"160000" && Inner::at(&path.within(self.root())).is_some_and(is_changed) {
+            } else if entry.is_submodule() && Inner::at(&path.within(self.root())).is_some_and(is_changed) {
                 let state = State::Tracked { staged: None, unstaged: Some(Change::Modified) };
                 Some(Entry { path, state, kind: Kind::Submodule })
             } else {
                 None
-            })
+            }
         });
-        entries.filter_map(Result::transpose).collect()
+        Ok(seen.collect())
     }
-}
-
-/// `tag mode oid stage<TAB>path`
-fn listed(line: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let tab = line.iter().position(|byte| *byte == b'\t')?;
-    let mut fields = line[..tab].split(|byte| *byte == b' ');
-    Some((*fields.next()?.first()?, fields.next()?, &line[tab + 1..]))
 }
 
 fn parse(output: &[u8]) -> Result<Status, GitError> {

@@ -536,8 +536,13 @@ pub fn last_green(
         }
         false
     })?;
-    let history = repo.first_parents(tip, None, MAX_HISTORY)?;
-    Ok(history.into_iter().find(|commit| passed.contains(&commit.tree)).map(|commit| commit.id))
+    for commit in repo.first_parent_line(tip).take(MAX_HISTORY) {
+        let commit = commit?;
+        if passed.contains(&commit.tree) {
+            return Ok(Some(commit.id));
+        }
+    }
+    Ok(None)
 }
 
 /// The newest validation of which this is true. A log that was changed remembers nothing.

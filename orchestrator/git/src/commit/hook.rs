@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::CommitError;
 use super::stage::Draft;
+use crate::call::nul_parts;
 use crate::{GitError, Repo};
 
 /// One call of a hook.
@@ -53,13 +54,48 @@ impl HookRunner for GitHooks {
     }
 }
 
-/// Runs one hook on the draft; a refusal is an error.
+/// Where a repository may have hooks. Three of them are about every commit and most repositories have none, so it is found out
+/// once.
+#[derive(Debug)]
+pub(super) enum HookPlace {
+    Directory(PathBuf),
+    /// Settings name commands of their own (`hook.NAME.command` in git-config(1)), so only git knows.
+    Settings,
+}
+
+impl HookPlace {
+    pub(super) fn of(repo: &Repo) -> Result<Self, GitError> {
+        let find = repo.plain_git("config").args(["-z", "--get-regexp", r"^(hook\..*|core\.hookspath)$"]);
+        // Each is the name, a line break and the value. Git fails if there is none.
+        let settings = find.finish()?.stdout;
+        Ok(if nul_parts(&settings).any(|setting| setting.starts_with(b"hook.")) {
+            Self::Settings
+        } else if settings.is_empty() {
+            Self::Directory(repo.scope().git_dir().join("hooks"))
+        } else {
+            Self::Directory(repo.git_path("hooks")?)
+        })
+    }
+
+    /// True if there may be something to run: then files must be kept safe from it.
+    pub(super) fn may_have(&self, name: &str) -> bool {
+        match self {
+            Self::Directory(directory) => directory.join(name).exists(),
+            Self::Settings => true,
+        }
+    }
+}
+
+/// Runs one hook on the draft, if there is one; a refusal is an error.
 pub(super) fn ask(
     hooks: &dyn HookRunner,
     draft: &mut Draft,
     name: &'static str,
     args: &[OsString],
 ) -> Result<(), CommitError> {
+    if !draft.may_have_hook(name)? {
+        return Ok(());
+    }
     let index = draft.index();
     let end = hooks.run(draft.repo(), &HookCall { name, args, index: Some(&index) })?;
     draft.note_output(&end.output);
@@ -67,12 +103,6 @@ pub(super) fn ask(
         None => Ok(()),
         Some(status) => Err(CommitError::Hook { name, status, output: end.output }),
     }
-}
-
-/// True if there is something to run: then files must be kept safe from it.
-pub(super) fn exists(repo: &Repo, name: &str) -> Result<bool, GitError> {
-    let path: PathBuf = repo.git_path(&format!("hooks/{name}"))?;
-    Ok(path.exists())
 }
 
 /// The commit stands, whatever this hook says.

@@ -76,8 +76,12 @@ pub(super) fn run_hooks(
     let file = path.clone().into_os_string();
     hook::ask(hooks, draft, "prepare-commit-msg", &[file.clone(), "message".into()])?;
     hook::ask(hooks, draft, "commit-msg", &[file])?;
-    let text = read_small(&path, MESSAGE).map_err(CommitError::io(&path))?;
-    cleaned(repo, &String::from_utf8_lossy(&text))
+    let changed = read_small(&path, MESSAGE).map_err(CommitError::io(&path))?;
+    // What no hook has changed is clean already.
+    if changed == text.as_bytes() {
+        return Ok(text.to_owned());
+    }
+    cleaned(repo, &String::from_utf8_lossy(&changed))
 }
 
 /// As git cleans a message given on the command line; an empty one is refused.

@@ -6,7 +6,7 @@ use mala_core::{AgentId, Owner};
 
 use super::backup::Backup;
 use super::error::CommitError;
-use super::hook::{self, HookRunner};
+use super::hook::{self, HookPlace, HookRunner};
 use super::land::{self, TRIES};
 use super::select::refuse_foreign;
 use crate::call::{Call, nul_separated};
@@ -38,6 +38,8 @@ pub(super) struct Draft {
     tree: Option<Oid>,
     /// The chosen files as they were before a hook could change them.
     backup: Option<Backup>,
+    /// Where its repository may have hooks, once that was asked.
+    hooks: Option<HookPlace>,
     output: String,
 }
 
@@ -55,6 +57,7 @@ impl Draft {
             changes: Vec::new(),
             tree: None,
             backup: None,
+            hooks: None,
             output: String::new(),
         };
         draft.copy_index(&draft.index())?;
@@ -107,6 +110,15 @@ impl Draft {
         }
     }
 
+    /// True unless it is known that there is no hook of this name.
+    pub(super) fn may_have_hook(&mut self, name: &str) -> Result<bool, GitError> {
+        let place = match self.hooks.take() {
+            Some(place) => place,
+            None => HookPlace::of(&self.repo)?,
+        };
+        Ok(self.hooks.insert(place).may_have(name))
+    }
+
     pub(super) fn note_output(&mut self, output: &str) {
         self.output.push_str(output);
     }
@@ -144,8 +156,8 @@ impl Draft {
     /// do, is run once more on what it made of them. One that fails after the branch moved may have judged by a commit
     /// that this draft was not based on, as mala's own does, and is run again on top of it.
     pub(super) fn run_pre_commit(&mut self, hooks: &dyn HookRunner) -> Result<(), CommitError> {
-        if !hook::exists(&self.repo, PRE_COMMIT)? {
-            return hook::ask(hooks, self, PRE_COMMIT, &[]);
+        if !self.may_have_hook(PRE_COMMIT)? {
+            return Ok(());
         }
         let folder = self.folder().join("before-hook");
         let backup =

@@ -1,6 +1,7 @@
 //! Which checkout has a branch checked out.
 
 use std::fs;
+use std::io::ErrorKind;
 
 use mala_core::Scope;
 use mala_core::scope::ScopeError;
@@ -22,6 +23,9 @@ pub(super) fn checkouts(repo: &Repo, branch: &str) -> Result<Vec<Repo>, LandErro
     if repo.branch()?.as_deref() == Some(branch) {
         found.push(repo.clone());
     }
+    if is_only_checkout(repo) {
+        return Ok(found);
+    }
     for checkout in
         repo.checkouts()?.into_iter().filter(|checkout| checkout.branch.as_deref() == Some(branch))
     {
@@ -35,6 +39,17 @@ pub(super) fn checkouts(repo: &Repo, branch: &str) -> Result<Vec<Repo>, LandErro
         }
     }
     Ok(found)
+}
+
+/// True for the main checkout of a repository that has no linked ones
+/// (<https://git-scm.com/docs/gitrepository-layout#Documentation/gitrepository-layout.txt-worktrees>).
+fn is_only_checkout(repo: &Repo) -> bool {
+    let common = repo.scope().git_dir();
+    let mut linked = match fs::read_dir(common.join("worktrees")) {
+        Ok(linked) => linked,
+        Err(error) => return error.kind() == ErrorKind::NotFound && repo.is_main_checkout(),
+    };
+    linked.next().is_none() && repo.is_main_checkout()
 }
 
 /// Says so if the branch is being rebased somewhere: its checkout is on no branch meanwhile.

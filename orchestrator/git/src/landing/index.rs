@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use std::{fs, io, process};
 
 use super::LandError;
-use crate::call::{nul_parts, nul_separated};
+use crate::call::nul_separated;
 use crate::commit::index_info;
 use crate::index_lock::copy_index;
-use crate::{FileChange, GitError, Oid, Repo, RepoPath, TreeEntry};
+use crate::{FileChange, GitError, Repo, RepoPath, TreeEntry};
 
 /// What a killed process has left is this old at least; a tree is made in much less.
 const STALE_AFTER: Duration = Duration::from_secs(60 * 60);
@@ -63,29 +63,21 @@ pub(super) struct IndexState {
 
 impl IndexState {
     pub(super) fn read(repo: &Repo) -> Result<Self, GitError> {
-        let output = repo.git("ls-files").args(["-v", "--stage", "-z"]).output()?;
         let mut state = Self::default();
-        for line in nul_parts(&output) {
-            state.add(line).ok_or_else(|| GitError::answer("ls-files", line))?;
+        for entry in repo.index_entries()? {
+            let path = entry.path();
+            if entry.is_unmerged() {
+                state.unmerged.insert(path);
+                continue;
+            }
+            if entry.is_skipped() {
+                state.skipped.insert(path.clone());
+            }
+            let tree_entry = entry.tree_entry();
+            let tree_entry = tree_entry.ok_or_else(|| GitError::answer("ls-files", path.as_bytes()))?;
+            state.entries.insert(path, tree_entry);
         }
         Ok(state)
-    }
-
-    /// `tag mode oid stage<TAB>path`
-    fn add(&mut self, line: &[u8]) -> Option<()> {
-        let tab = line.iter().position(|byte| *byte == b'\t')?;
-        let fields: Vec<&str> = std::str::from_utf8(&line[..tab]).ok()?.split(' ').collect();
-        let [tag, mode, oid, stage] = fields.as_slice() else { return None };
-        let path = RepoPath::from_bytes(&line[tab + 1..]);
-        if *stage != "0" {
-            self.unmerged.insert(path);
-            return Some(());
-        }
-        if tag.eq_ignore_ascii_case("s") {
-            self.skipped.insert(path.clone());
-        }
-        self.entries.insert(path, TreeEntry { mode: (*mode).to_owned(), oid: Oid::parse(oid)? });
-        Some(())
     }
 
     pub(super) fn is_skipped(&self, path: &RepoPath) -> bool {

@@ -1,13 +1,13 @@
 //! What a checkout holds where a landing would change it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::{fs, io};
 
 use super::index::{IndexState, parents};
-use super::{BranchMove, LandError, Obstacle, SYMLINK, is_submodule};
-use crate::objects::blob_id;
+use super::{BranchMove, LandError, Obstacle, is_submodule};
+use crate::content::FileModes;
 use crate::{Content, FileChange, GitError, Repo, RepoPath, TreeEntry};
 
 /// By it a file is told from one that was written since.
@@ -57,7 +57,7 @@ pub(super) struct Disk<'a> {
     moves: Vec<FileMove<'a>>,
     contents: BTreeMap<RepoPath, Content>,
     /// Whether git looks at who may run a file.
-    looks_at_modes: bool,
+    modes: FileModes<'a>,
     /// Files that go.
     removed: BTreeSet<&'a RepoPath>,
 }
@@ -80,11 +80,9 @@ impl<'a> Disk<'a> {
             .map(|change| FileMove { change, seen: Signature::of(&change.path.within(repo.root())) })
             .collect();
         let contents = repo.contents(moves.iter().map(|file| &file.change.path))?;
-        let set = repo.git("config").args(["--type=bool", "--get", "core.fileMode"]).finish()?;
         let gone = moves.iter().filter(|file| file.change.after.is_none());
         let removed = gone.map(|file| &file.change.path).collect();
-        let looks_at_modes = set.stdout.trim_ascii() != b"false";
-        let mut disk = Self { repo, moves: Vec::new(), contents, looks_at_modes, removed };
+        let mut disk = Self { repo, moves: Vec::new(), contents, modes: FileModes::new(repo), removed };
         // Who offers their own work has it lying there already.
         let is_to_move = |file: &FileMove<'_>| !disk.holds(&file.change.path, file.change.after.as_ref());
         disk.moves = moves.into_iter().filter(is_to_move).collect();
@@ -97,24 +95,7 @@ impl<'a> Disk<'a> {
 
     /// True if the checkout has exactly this at the path, as git would store it or byte for byte.
     pub(super) fn holds(&self, path: &RepoPath, entry: Option<&TreeEntry>) -> bool {
-        let content = self.contents.get(path);
-        let Some(entry) = entry else { return content == Some(&Content::Absent) };
-        let place = path.within(self.repo.root());
-        let Ok(meta) = fs::symlink_metadata(&place) else { return false };
-        let can_be_run = meta.permissions().mode() & 0o100 != 0;
-        let is_of_kind = match (meta.is_symlink(), entry.mode == SYMLINK) {
-            (true, true) => true,
-            (false, false) => !self.looks_at_modes || can_be_run == (entry.mode == "100755"),
-            _ => false,
-        };
-        match content {
-            _ if !is_of_kind => false,
-            Some(Content::Object(oid)) if *oid == entry.oid => true,
-            // Git would store some files differently than somebody once did, such as those with other line ends.
-            Some(Content::Object(_)) if meta.is_file() => fs::read(&place)
-                .is_ok_and(|bytes| blob_id(&bytes, &entry.oid).is_ok_and(|id| id == entry.oid)),
-            _ => false,
-        }
+        self.modes.holds(path, self.contents.get(path), entry)
     }
 
     /// What lies where a new file is to be, or a directory for it, and does not go.

@@ -41,7 +41,7 @@ pub use stack::{Candidate, Stacked, stack};
 /// The mode of a submodule. Its files are another repository's.
 const SUBMODULE: &str = "160000";
 /// The mode of a symlink.
-const SYMLINK: &str = "120000";
+pub(crate) const SYMLINK: &str = "120000";
 
 /// One move of a branch.
 #[derive(Debug, Clone, Copy)]

@@ -29,6 +29,7 @@ use self::before::Untouched;
 use self::raw::Taken;
 use crate::call::nul_separated;
 use crate::commit::{CommitError, change_index};
+use crate::content::FileModes;
 use crate::landing::{self, Candidate, Stacked};
 use crate::retry::Git;
 use crate::{Content, Entry, FileChange, GitError, Kind, Oid, Repo, RepoPath, State, TreeEntry};
@@ -177,12 +178,15 @@ pub fn save_staged(
     message: &str,
 ) -> Result<Option<SavedRef>, SalvageError> {
     let mut staged = repo.staged(None)?;
-    // Git calls what is in conflict deleted.
-    let unmerged = staged::unmerged(repo)?;
-    staged.retain(|change| files.contains(&change.path) && !unmerged.contains_key(&change.path));
+    staged.retain(|change| files.contains(&change.path));
     for saved in saved {
         let there = repo.tree_entries(&saved.commit, files)?;
         staged.retain(|change| there.get(&change.path) != change.after.as_ref());
+    }
+    if !staged.is_empty() {
+        // Git calls what is in conflict deleted.
+        let unmerged = staged::unmerged(repo)?;
+        staged.retain(|change| !unmerged.contains_key(&change.path));
     }
     if staged.is_empty() {
         return Ok(None);
@@ -276,9 +280,10 @@ pub fn held_like(
     if files.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let tree = tree_of(repo, repo.resolve("HEAD")?.as_ref(), files)?;
-    let (now, then) = (repo.tree_entries(&tree, files)?, repo.tree_entries(commit, files)?);
-    Ok(files.iter().filter(|path| now.get(path) == then.get(path)).cloned().collect())
+    let (now, then) = (repo.contents(files)?, repo.tree_entries(commit, files)?);
+    let modes = FileModes::new(repo);
+    let is_alike = |path: &&RepoPath| modes.holds(path, now.get(path), then.get(path));
+    Ok(files.iter().filter(is_alike).cloned().collect())
 }
 
 /// The ref for work that an attempt has put aside for a while. It goes when the work is back.

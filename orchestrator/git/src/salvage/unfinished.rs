@@ -29,13 +29,13 @@ pub struct Unfinished {
 
 impl Unfinished {
     pub fn find(repo: &Repo) -> Result<Option<Self>, SalvageError> {
-        // They lie side by side in the checkout's own git directory (path.c, common_list), so git is asked once.
-        let beside = repo.git_path("MERGE_HEAD")?;
-        if ["rebase-merge", "rebase-apply"].iter().any(|sign| beside.with_file_name(sign).exists()) {
+        // They lie in the checkout's own git directory (`common_list` in git's `path.c`).
+        let git_dir = repo.git_dir()?;
+        if ["rebase-merge", "rebase-apply"].iter().any(|sign| git_dir.join(sign).exists()) {
             return Ok(None);
         }
         for (sign, command) in FORGET {
-            if let Ok(found) = fs::metadata(beside.with_file_name(sign)) {
+            if let Ok(found) = fs::metadata(git_dir.join(sign)) {
                 let written = Timestamp::from_millis(found.mtime() * 1000 + found.mtime_nsec() / 1_000_000);
                 return Ok(Some(Self { command, since: written.plus(STEP) }));
             }
