@@ -19,6 +19,7 @@ mod ui;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{env, io};
 
 use clap::Parser;
@@ -87,7 +88,7 @@ pub fn main() -> ExitCode {
         failure.unwrap_or_else(|| error.exit_code())
     });
     // No process of mala's outlives it, not even for a moment.
-    mala_git::close_object_readers();
+    mala_git::close_object_readers(Duration::ZERO);
     ExitCode::from(code.0)
 }
 

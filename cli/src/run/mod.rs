@@ -81,7 +81,7 @@ fn run_in(
     let reporter = trace.of(reporter);
     let engine = engine(context, scope, wish, trace)?;
     let settings = context.load_settings(Some(scope), Vec::new())?.settings;
-    let tasks = vec![Task::escalate(scope), Task::sweep(scope, &settings)];
+    let tasks = vec![Task::escalate(scope), Task::sweep(scope, &settings), Task::close_object_readers()];
     let ui = context.ui.clone();
     let warn: Warn = Arc::new(move |text| ui.warning(text));
     let _beside = Background::start(tasks, &warn);

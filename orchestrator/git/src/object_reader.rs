@@ -14,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::call;
 use crate::{GitError, Oid, Repo};
@@ -21,7 +22,15 @@ use crate::{GitError, Oid, Repo};
 /// Readers that wait for the next question, in all repositories together.
 const MAX_IDLE_READERS: usize = 4;
 
-static IDLE: Mutex<Vec<(Place, ObjectReader)>> = Mutex::new(Vec::new());
+static IDLE: Mutex<Vec<IdleReader>> = Mutex::new(Vec::new());
+
+/// A reader that waits for the next question.
+#[derive(Debug)]
+struct IdleReader {
+    place: Place,
+    since: Instant,
+    reader: ObjectReader,
+}
 
 /// Which repository a reader reads. Paths are not enough: a directory may be removed and made again under the same name, and the
 /// reader would go on in the one that is gone.
@@ -98,21 +107,24 @@ impl Repo {
     }
 }
 
-/// Ends all readers that wait: for whoever lives on and has nothing to ask for a while, or is about to exit.
-pub fn close_object_readers() {
-    let idle = std::mem::take(&mut *IDLE.lock().unwrap_or_else(PoisonError::into_inner));
+/// Ends the readers that nobody has asked anything for so long: all of them, for a process that is about to exit.
+pub fn close_object_readers(idle_for: Duration) {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let closed: Vec<_> = idle.extract_if(.., |waiting| waiting.since.elapsed() >= idle_for).collect();
     drop(idle);
+    // Their processes are waited for without the lock.
+    drop(closed);
 }
 
 fn take_idle(place: &Place) -> Option<ObjectReader> {
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    let found = idle.iter().rposition(|(other, _)| other == place)?;
-    Some(idle.remove(found).1)
+    let found = idle.iter().rposition(|waiting| waiting.place == *place)?;
+    Some(idle.remove(found).reader)
 }
 
 fn keep_idle(place: Place, reader: ObjectReader) {
     let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    idle.push((place, reader));
+    idle.push(IdleReader { place, since: Instant::now(), reader });
     let surplus = idle.len().saturating_sub(MAX_IDLE_READERS);
     let surplus: Vec<_> = idle.drain(..surplus).collect();
     drop(idle);
@@ -265,6 +277,20 @@ mod tests {
         let pid = repo.ask_reader(|reader| Ok(reader.process.id())).unwrap();
         kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
         assert_eq!(repo.commit_named("HEAD").unwrap(), Some(head));
+    }
+
+    #[test]
+    fn a_reader_is_kept_for_the_next_question_until_it_was_idle_for_too_long() {
+        let (_dir, repo, _) = world("sha1");
+        let asked = || repo.ask_reader(|reader| Ok(reader.process.id())).unwrap();
+        let first = asked();
+        close_object_readers(Duration::from_secs(3600));
+        let is_waiting = |pid| IDLE.lock().unwrap().iter().any(|waiting| waiting.reader.process.id() == pid);
+        // Other tests may have needed the room.
+        let second = if is_waiting(first) { asked() } else { first };
+        assert_eq!(first, second);
+        close_object_readers(Duration::ZERO);
+        assert!(!is_waiting(first) && kill(Pid::from_raw(first.cast_signed()), None).is_err());
     }
 
     #[test]

@@ -24,6 +24,8 @@ use crate::reads;
 const ESCALATE_EVERY: Duration = Duration::from_secs(1);
 /// How often leftovers of the dead are put away.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// For so long a git process that reads objects is kept for the next question.
+const READER_IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Leases are renewed at least so far apart, however short they are.
 const SHORTEST_RENEWAL: Duration = Duration::from_secs(1);
 /// A task that goes on failing is tried at least this often.
@@ -83,6 +85,14 @@ impl Task {
                 // Looked at first: most of the time there is nothing to write.
                 if store.leftovers(extent)?.is_empty() { Ok(()) } else { store.sweep(extent).map(drop) }
             })
+        })
+    }
+
+    /// Ends git processes that nobody has asked anything for a while: an agent may have nothing to ask for hours.
+    pub fn close_object_readers() -> Self {
+        Self::new("end idle git processes", READER_IDLE_TIMEOUT, || {
+            mala_git::close_object_readers(READER_IDLE_TIMEOUT);
+            Ok(())
         })
     }
 

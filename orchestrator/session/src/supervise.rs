@@ -188,6 +188,7 @@ impl Supervision {
             Task::renew(&self.scope, &self.party.agent, &self.settings),
             Task::escalate(&self.scope),
             Task::sweep(&self.scope, &self.settings),
+            Task::close_object_readers(),
         ];
         let notify = surroundings.notify.clone();
         let warn: Warn = Arc::new(move |text| notify(Notice::Trouble(text.to_owned())));

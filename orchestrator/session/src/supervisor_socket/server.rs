@@ -78,8 +78,6 @@ fn serve(request: Request, party: Party, guard: Arc<StoreGuard>, run: RunCommand
     let code =
         run(CommandRequest { here, args, streams, supervised: Supervised { party, asker, pid, guard } });
     let _ = stream.write_all(&[code]);
-    // Between two commands of its agent a supervisor may have nothing to ask git for hours.
-    mala_git::close_object_readers();
 }
 
 /// A command line that a process of the tree wants to be run, and where the answer goes.
