@@ -163,7 +163,6 @@ pub struct RunSettings {
     pub answer_wait: Duration,
     pub no_change: NoChange,
     pub take_added: TakeAdded,
-    pub mitigate: bool,
 }
 
 /// `[lock]`: leases, waiting, and what is locked together.
@@ -300,10 +299,8 @@ pub struct StatusSettings {
 /// `[health]`: when contention is worth a warning.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HealthSettings {
-    /// Share of lock tries, 0 to 1, that may wait before it is a warning.
-    pub wait_rate: f64,
-    /// Lock waits in 24 hours before it is a warning.
-    pub waits_per_day: u64,
+    /// Share of agents' time, 0 to 1, that may go into waiting for files, and into waiting for turns, before it is a warning.
+    pub waited_share: f64,
     /// A longer wait for a turn to test is a warning.
     pub mutex_wait: Duration,
 }
@@ -376,11 +373,10 @@ impl Settings {
             answer_wait: Duration::ZERO,
             no_change: NoChange::Close,
             take_added: TakeAdded::Now,
-            mitigate: true,
         },
         keep: KeepSettings { max_file: 1, max_total: 1, max_files: 0 },
         status: StatusSettings { refresh: Duration::ZERO },
-        health: HealthSettings { wait_rate: 0.0, waits_per_day: 0, mutex_wait: Duration::ZERO },
+        health: HealthSettings { waited_share: 0.0, mutex_wait: Duration::ZERO },
         retain: RetainSettings { age: Duration::ZERO, size: 1, refs: Duration::ZERO },
         mutexes: Vec::new(),
         agents: Vec::new(),

@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(suggested("lock.tll").as_deref(), Some("lock.ttl"));
         assert_eq!(suggested("lock.tlt").as_deref(), Some("lock.ttl"));
         assert_eq!(suggested("lock.max-wait").as_deref(), Some("lock.max_wait"));
-        assert_eq!(suggested("health.wait_per_day").as_deref(), Some("health.waits_per_day"));
+        assert_eq!(suggested("health.wait_share").as_deref(), Some("health.waited_share"));
         assert_eq!(section("lokc"), Some("lock"));
     }
 

@@ -71,13 +71,11 @@ pub(crate) static SETTINGS: &[Setting] = &[
     duration("run", "answer_wait", SECOND..=days(1), |s| &mut s.run.answer_wait),
     choice::<NoChange>("run", "no_change"),
     choice::<TakeAdded>("run", "take_added"),
-    switch("run", "mitigate", |s| &mut s.run.mitigate),
     size("keep", "max_file", |s| &mut s.keep.max_file),
     size("keep", "max_total", |s| &mut s.keep.max_total),
     count("keep", "max_files", 1..=u64::MAX, |s| &mut s.keep.max_files),
     duration("status", "refresh", Duration::from_millis(100)..=HOUR, |s| &mut s.status.refresh),
-    fraction("health", "wait_rate", 0.0..=1.0, |s| &mut s.health.wait_rate),
-    count("health", "waits_per_day", 1..=u64::MAX, |s| &mut s.health.waits_per_day),
+    fraction("health", "waited_share", 0.0..=1.0, |s| &mut s.health.waited_share),
     duration("health", "mutex_wait", SECOND..=days(1), |s| &mut s.health.mutex_wait),
     duration("retain", "age", days(1)..=days(3650), |s| &mut s.retain.age),
     size("retain", "size", |s| &mut s.retain.size),
@@ -534,13 +532,11 @@ mod tests {
         run.answer_wait: a duration from 1s to 1d
         run.no_change: "ask" or "close"
         run.take_added: "next-run" or "now"
-        run.mitigate: true or false
         keep.max_file: a size such as "20GB", or empty for no bound
         keep.max_total: a size such as "20GB", or empty for no bound
         keep.max_files: a whole number, 1 or more
         status.refresh: a duration from 100ms to 1h
-        health.wait_rate: a number from 0 to 1
-        health.waits_per_day: a whole number, 1 or more
+        health.waited_share: a number from 0 to 1
         health.mutex_wait: a duration from 1s to 1d
         retain.age: a duration from 1d to 3650d
         retain.size: a size such as "20GB", or empty for no bound

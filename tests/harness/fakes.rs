@@ -10,29 +10,38 @@ use mala_core::{Life, Owner, Timestamp};
 
 /// A clock that stands still until it is moved. Clones show the same time.
 #[derive(Debug, Clone)]
-pub struct TestClock(Arc<AtomicI64>);
+pub struct TestClock {
+    wall: Arc<AtomicI64>,
+    uptime: Arc<AtomicI64>,
+}
 
 impl Default for TestClock {
     fn default() -> Self {
-        Self(Arc::new(AtomicI64::new(1_800_000_000_000)))
+        let clock = |millis| Arc::new(AtomicI64::new(millis));
+        Self { wall: clock(1_800_000_000_000), uptime: clock(1_000_000) }
     }
 }
 
 impl TestClock {
     pub fn advance(&self, span: Duration) {
         let millis = i64::try_from(span.as_millis()).expect("tests move time by little");
-        self.0.fetch_add(millis, Ordering::SeqCst);
+        self.wall.fetch_add(millis, Ordering::SeqCst);
+        self.uptime.fetch_add(millis, Ordering::SeqCst);
     }
 
-    /// Somebody sets the clock.
+    /// Somebody sets the wall clock. Suspend for so long looks the same.
     pub fn step_hours(&self, hours: i64) {
-        self.0.fetch_add(hours * 3_600_000, Ordering::SeqCst);
+        self.wall.fetch_add(hours * 3_600_000, Ordering::SeqCst);
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+        Timestamp::from_millis(self.wall.load(Ordering::SeqCst))
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(self.uptime.load(Ordering::SeqCst).try_into().expect("time goes forward"))
     }
 }
 

@@ -8,7 +8,7 @@ use mala_config::Settings;
 use mala_core::ports::Liveness as _;
 use mala_core::shell::word;
 use mala_core::{Ask, Attempt, AttemptState, Entry, IssueId, Life, Lock, Run, RunId, Scope, Timestamp};
-use mala_engine::health;
+use mala_engine::health::{self, TimeSpent};
 use mala_landing::{SlotUse, shown_size, slots_in_use};
 use mala_store::process::ProcessTable;
 use mala_store::{Agent, AskFilter, EntryFilter, Extent, Health, Leftovers, Standing, Status, Store};
@@ -210,7 +210,7 @@ impl<'a> Picture<'a> {
             .leftovers(Extent { keep_events_since: now.minus(settings.retain.age), foreign_locks: false })?;
         let mut status = store.status()?;
         status.agents.retain(|agent| all || agent.life != Life::Dead);
-        let warnings = health::judge(status.health, &settings.health);
+        let warnings = health::judge(&status.health, &settings.health);
         let warnings = warnings.into_iter().map(|warning| warning.text).collect();
         let run = match store.current_run()? {
             Some(run) => Some((run.clone(), store.attempts_of_run(&run.id)?)),
@@ -283,7 +283,8 @@ impl<'a> Picture<'a> {
             let (holder, since) = mutex.holder.as_ref().map(|(agent, since)| (agent, since)).unzip();
             json!({ "name": mutex.name, "holder": holder, "since": since, "queue": mutex.queue })
         });
-        let health = self.status.health;
+        let health = &self.status.health;
+        let time = TimeSpent::from(&health.time);
         json!({
             "scope": self.root.to_string_lossy(),
             "runs": self.runs_json(),
@@ -300,6 +301,8 @@ impl<'a> Picture<'a> {
                 "lock_waits": health.lock_waits,
                 "wait_rate": health.wait_rate(),
                 "mutex_wait_seconds": health.mutex_wait.as_secs_f64(),
+                "agent_seconds": time.agent_seconds,
+                "hottest_file": time.hottest_file,
                 "warnings": self.warnings,
             },
         })
@@ -352,10 +355,16 @@ impl<'a> Picture<'a> {
         for warning in &self.warnings {
             writeln!(out, "{YELLOW}warning{YELLOW:#}: {warning}")?;
         }
-        let Health { lock_tries, lock_waits, .. } = self.status.health;
-        let (locks, waits) =
-            (if lock_tries == 1 { "lock" } else { "locks" }, if lock_waits == 1 { "wait" } else { "waits" });
-        writeln!(out, "{DIM}last 24 h: {lock_tries} {locks} asked for, {lock_waits} {waits}{DIM:#}")
+        let Health { lock_tries, lock_waits, time, .. } = &self.status.health;
+        let (locks, waits) = (
+            if *lock_tries == 1 { "lock" } else { "locks" },
+            if *lock_waits == 1 { "wait" } else { "waits" },
+        );
+        writeln!(out, "{DIM}last 24 h: {lock_tries} {locks} asked for, {lock_waits} {waits}{DIM:#}")?;
+        match TimeSpent::from(time).sentence() {
+            Some(sentence) => writeln!(out, "{DIM}last 24 h: {}{DIM:#}", plain(sentence)),
+            None => Ok(()),
+        }
     }
 
     fn write_run(&self, out: &mut dyn Write) -> io::Result<()> {

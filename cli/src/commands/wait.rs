@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use mala_core::{IssueId, RunId, Scope, Timestamp};
+use mala_core::{Fence, IssueId, RunId, Scope};
 use mala_engine::source;
 use mala_store::{EntryFilter, IssueEnd, Party, Store};
 use serde_json::json;
@@ -39,7 +39,7 @@ pub(crate) fn cmd_wait(args: &WaitArgs, context: &Context) -> Result<Code, CliEr
     let mut store = open(&scope)?;
     let timeout = args.timeout.as_deref().map(|text| duration("--timeout", text)).transpose()?;
     must_exist(&args.issue, context, &scope)?;
-    let since = store.now();
+    let since = store.newest_event()?;
     if let Some(end) = store.issue_end(&args.issue, since)? {
         return said(context, &args.issue, Some(&end), None);
     }
@@ -74,7 +74,7 @@ fn park(context: &Context, store: &mut Store, party: &Party, issue: &IssueId) ->
 fn wait(
     context: &Context,
     store: &mut Store,
-    (issue, since): (&IssueId, Timestamp),
+    (issue, since): (&IssueId, Fence),
     timeout: Option<Duration>,
 ) -> Result<Code, CliError> {
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));

@@ -20,14 +20,14 @@ fn a_value_that_is_no_duration_is_shown_where_it_is_written() {
 
 #[test]
 fn a_value_of_the_wrong_type_is_an_error() {
-    insta::assert_snapshot!(World::repo("[health]\nwaits_per_day = \"many\"\n").error(), @r#"
-     × bad value for `health.waits_per_day` in `mala.toml:2:17`: expected a whole number, found string
-      ╭─[mala.toml:2:17]
-    1 │ [health]
-    2 │ waits_per_day = "many"
-      ·                 ──────
+    insta::assert_snapshot!(World::repo("[keep]\nmax_files = \"many\"\n").error(), @r#"
+     × bad value for `keep.max_files` in `mala.toml:2:13`: expected a whole number, found string
+      ╭─[mala.toml:2:13]
+    1 │ [keep]
+    2 │ max_files = "many"
+      ·             ──────
       ╰────
-     help: `health.waits_per_day` takes a whole number, 1 or more, for example `waits_per_day = 20`
+     help: `keep.max_files` takes a whole number, 1 or more, for example `max_files = 5000`
     "#);
     insta::assert_snapshot!(World::repo("[lock.ttl]\nminutes = 5\n").error(), @r#"
      × bad value for `lock.ttl` in `mala.toml:1:1`: expected a duration in quotes, found table
@@ -47,8 +47,8 @@ fn every_range_is_checked_at_both_ends() {
         ("lock.max_ttl", "30m", "7d"),
         ("lock.max_wait", "1s", "24h"),
         ("status.refresh", "100ms", "1h"),
-        ("health.wait_rate", "0", "1"),
-        ("health.waits_per_day", "1", "18446744073709551615"),
+        ("health.waited_share", "0", "1"),
+        ("keep.max_files", "1", "18446744073709551615"),
         ("retain.age", "1d", "3650d"),
     ];
     for (key, lowest, highest) in legal {
@@ -61,10 +61,10 @@ fn every_range_is_checked_at_both_ends() {
         ("lock.max_ttl", "999ms", "7d1s"),
         ("lock.max_wait", "999ms", "24h1s"),
         ("status.refresh", "99ms", "1h1s"),
-        ("health.wait_rate", "-0.1", "1.1"),
-        ("health.waits_per_day", "0", "18446744073709551616"),
+        ("health.waited_share", "-0.1", "1.1"),
+        ("keep.max_files", "0", "18446744073709551616"),
         ("retain.age", "23h", "3651d"),
-        ("health.wait_rate", "nan", "inf"),
+        ("health.waited_share", "nan", "inf"),
     ];
     for (key, below, above) in illegal {
         for value in [below, above] {
@@ -76,29 +76,29 @@ fn every_range_is_checked_at_both_ends() {
 
 #[test]
 fn an_error_in_a_number_shows_its_legal_values() {
-    insta::assert_snapshot!(World::repo("[health]\nwait_rate = 5\n").error(), @r"
-     × bad value for `health.wait_rate` in `mala.toml:2:13`: `5` is out of range
-      ╭─[mala.toml:2:13]
+    insta::assert_snapshot!(World::repo("[health]\nwaited_share = 5\n").error(), @r"
+     × bad value for `health.waited_share` in `mala.toml:2:16`: `5` is out of range
+      ╭─[mala.toml:2:16]
     1 │ [health]
-    2 │ wait_rate = 5
-      ·             ─
+    2 │ waited_share = 5
+      ·                ─
       ╰────
-     help: `health.wait_rate` takes a number from 0 to 1, for example `wait_rate = 0.05`
+     help: `health.waited_share` takes a number from 0 to 1, for example `waited_share = 0.05`
     ");
-    insta::assert_snapshot!(World::repo("health = { waits_per_day = -1 }\n").error(), @r"
-     × bad value for `health.waits_per_day` in `mala.toml:1:28`: `-1` is out of range
-      ╭─[mala.toml:1:28]
-    1 │ health = { waits_per_day = -1 }
-      ·                            ──
+    insta::assert_snapshot!(World::repo("keep = { max_files = -1 }\n").error(), @r"
+     × bad value for `keep.max_files` in `mala.toml:1:22`: `-1` is out of range
+      ╭─[mala.toml:1:22]
+    1 │ keep = { max_files = -1 }
+      ·                      ──
       ╰────
-     help: `health.waits_per_day` takes a whole number, 1 or more, for example `waits_per_day = 20`
+     help: `keep.max_files` takes a whole number, 1 or more, for example `max_files = 5000`
     ");
 }
 
 #[test]
 fn all_bad_values_are_reported_at_once_in_the_order_of_the_file() {
     let world = World::new()
-        .user_file("[status]\nrefresh = 1\n\n[health]\nwait_rate = 2.0\n")
+        .user_file("[status]\nrefresh = 1\n\n[health]\nwaited_share = 2.0\n")
         .repo_file("[retain]\nage = \"1y\"\n")
         .env("MALA_LOCK_TTL", "soon");
     insta::assert_snapshot!(world.error(), @r#"
@@ -112,13 +112,13 @@ fn all_bad_values_are_reported_at_once_in_the_order_of_the_file() {
       help: `status.refresh` takes a duration from 100ms to 1h, for example `refresh = "1s"`
 
     Error:
-      × bad value for `health.wait_rate` in `user.toml:5:13`: `2.0` is out of range
-       ╭─[user.toml:5:13]
+      × bad value for `health.waited_share` in `user.toml:5:16`: `2.0` is out of range
+       ╭─[user.toml:5:16]
      4 │ [health]
-     5 │ wait_rate = 2.0
-       ·             ───
+     5 │ waited_share = 2.0
+       ·                ───
        ╰────
-      help: `health.wait_rate` takes a number from 0 to 1, for example `wait_rate = 0.05`
+      help: `health.waited_share` takes a number from 0 to 1, for example `waited_share = 0.05`
 
     Error:
       × bad value for `retain.age` in `mala.toml:2:7`: `1y` has no fixed length, count in days instead of months or years, like `30d`

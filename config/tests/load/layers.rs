@@ -62,13 +62,11 @@ fn without_any_file_the_defaults_hold() {
     run.answer_wait = "5m"  # default
     run.no_change = "ask"  # default
     run.take_added = "next-run"  # default
-    run.mitigate = false  # default
     keep.max_file = "8MB"  # default
     keep.max_total = "64MB"  # default
     keep.max_files = 5000  # default
     status.refresh = "1s"  # default
-    health.wait_rate = 0.05  # default
-    health.waits_per_day = 20  # default
+    health.waited_share = 0.05  # default
     health.mutex_wait = "10m"  # default
     retain.age = "90d"  # default
     retain.size = "4GB"  # default
@@ -151,13 +149,11 @@ fn each_layer_overrides_the_ones_below_it() {
     run.answer_wait = "5m"  # default
     run.no_change = "ask"  # default
     run.take_added = "next-run"  # default
-    run.mitigate = false  # default
     keep.max_file = "8MB"  # default
     keep.max_total = "64MB"  # default
     keep.max_files = 5000  # default
     status.refresh = "4m"  # --refresh 4m
-    health.wait_rate = 0.05  # default
-    health.waits_per_day = 20  # default
+    health.waited_share = 0.05  # default
     health.mutex_wait = "10m"  # default
     retain.age = "90d"  # default
     retain.size = "4GB"  # default
@@ -227,13 +223,11 @@ fn every_setting_can_be_set_from_every_layer() {
         ("run.answer_wait", "'1m'", "1m"),
         ("run.no_change", "'close'", "close"),
         ("run.take_added", "'now'", "now"),
-        ("run.mitigate", "true", "true"),
         ("keep.max_file", "'1MB'", "1MB"),
         ("keep.max_total", "'2MB'", "2MB"),
-        ("keep.max_files", "3", "3"),
+        ("keep.max_files", "0x03", "3"),
         ("status.refresh", "'2s'", "2s"),
-        ("health.wait_rate", "1", "1"),
-        ("health.waits_per_day", "0x02", "2"),
+        ("health.waited_share", "1", "1"),
         ("health.mutex_wait", "'1m'", "1m"),
         ("retain.age", "'2d'", "2d"),
         ("retain.size", "'20GB'", "20GB"),

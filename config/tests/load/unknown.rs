@@ -59,7 +59,7 @@ fn only_variables_that_start_like_a_section_are_warned_about() {
     ⚠ unknown variable `MALA_LOCK_ttl` is ignored
     help: did you mean `MALA_LOCK_TTL`?
     ⚠ unknown variable `MALA_HEALTH_COLOUR` is ignored
-    help: `[health]` has `wait_rate`, `waits_per_day`, `mutex_wait`
+    help: `[health]` has `waited_share`, `mutex_wait`
     ");
 }
 

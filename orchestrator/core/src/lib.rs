@@ -49,4 +49,4 @@ pub use oid::Oid;
 pub use owner::{Life, Owner};
 pub use pattern::{Pattern, PatternError};
 pub use scope::Scope;
-pub use time::Timestamp;
+pub use time::{SteadyTime, Timestamp};

@@ -1,4 +1,5 @@
-//! Points in time as mala stores and shows them: UTC, to the millisecond.
+//! Two kinds of time. What the wall clock shows is for people, and is stored and shown as such; it may be set at any moment and
+//! goes on while the machine sleeps. So whatever has a length or an end is measured on a line that only goes forward.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,26 +19,27 @@ impl Timestamp {
         self.0
     }
 
-    /// The current wall-clock time.
+    /// What the wall clock shows. Everything that asks for it asks here.
     pub fn now() -> Self {
-        Self(jiff::Timestamp::now().as_millisecond())
+        let now = jiff::Timestamp::now().as_millisecond();
+        Self(now.saturating_add(wall_clock_error()))
     }
 
     /// This instant moved into the future; saturates at the end of time.
     #[must_use]
     pub fn plus(self, span: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+        Self(self.0.saturating_add(millis(span)))
     }
 
     /// This instant moved into the past; saturates at the beginning of time.
     #[must_use]
     pub fn minus(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+        Self(self.0.saturating_sub(millis(span)))
     }
 
     /// How long after `earlier` this is; zero if it is not after it.
     pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+        span_between(earlier.0, self.0)
     }
 }
 
@@ -56,6 +58,67 @@ impl Serialize for Timestamp {
     }
 }
 
+/// A moment on a line that nobody sets and that stands still while the machine sleeps, in milliseconds. Only good to be
+/// compared with other moments of the same line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SteadyTime(i64);
+
+impl SteadyTime {
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(millis)
+    }
+
+    pub const fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    #[must_use]
+    pub fn plus(self, span: Duration) -> Self {
+        Self(self.0.saturating_add(millis(span)))
+    }
+
+    #[must_use]
+    pub fn minus(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(millis(span)))
+    }
+
+    /// How long after `earlier` this is; zero if it is not after it.
+    pub fn since(self, earlier: Self) -> Duration {
+        span_between(earlier.0, self.0)
+    }
+}
+
+/// How long the machine has been awake since it was started, the same for all of its processes: `CLOCK_MONOTONIC`, which on Linux
+/// does not count suspend (`clock_gettime(2)`).
+pub fn uptime() -> Duration {
+    use nix::time::{ClockId, clock_gettime};
+    let time =
+        clock_gettime(ClockId::CLOCK_MONOTONIC).expect("every system that mala runs on has this clock");
+    time.into()
+}
+
+fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn span_between(earlier: i64, later: i64) -> Duration {
+    Duration::from_millis(u64::try_from(later.saturating_sub(earlier)).unwrap_or(0))
+}
+
+/// By how many milliseconds the wall clock is wrong, for tests: the environment names a file that holds seconds, and whoever
+/// writes there sets the clock of every process that looks.
+#[cfg(debug_assertions)]
+fn wall_clock_error() -> i64 {
+    let file = std::env::var_os("MALA_WALL_CLOCK_ERROR");
+    let seconds = file.and_then(|file| std::fs::read_to_string(file).ok());
+    seconds.and_then(|seconds| seconds.trim().parse::<i64>().ok()).unwrap_or(0).saturating_mul(1000)
+}
+
+#[cfg(not(debug_assertions))]
+fn wall_clock_error() -> i64 {
+    0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,5 +134,14 @@ mod tests {
         let end = Timestamp::from_millis(i64::MAX);
         assert_eq!(end.plus(Duration::MAX), end);
         assert_eq!(Timestamp::from_millis(5).since(Timestamp::from_millis(9)), Duration::ZERO);
+        let end = SteadyTime::from_millis(i64::MAX);
+        assert_eq!(end.plus(Duration::MAX), end);
+        assert_eq!(SteadyTime::from_millis(5).since(SteadyTime::from_millis(9)), Duration::ZERO);
+    }
+
+    #[test]
+    fn uptime_only_grows() {
+        let before = uptime();
+        assert!(before > Duration::ZERO && uptime() >= before);
     }
 }

@@ -8,7 +8,6 @@ mod offers;
 mod parking;
 mod recover;
 mod unversioned;
-mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;

@@ -60,6 +60,7 @@ pub(crate) struct Dispatcher {
     reporter: Box<dyn Reporter>,
     run: RunId,
     started_at: Timestamp,
+    started: Instant,
     ready: ReadyIssues,
     jobs: HashMap<IssueId, Job>,
     /// Issues whose claim is under way.
@@ -78,8 +79,6 @@ pub(crate) struct Dispatcher {
     /// Agents whose places are free because they wait in the middle of a call.
     waiting_in_call: HashSet<AgentId>,
     looked_at_waits: Option<Instant>,
-    /// Agents are told to test in snapshots.
-    isolates_tests: bool,
     begun: HashSet<IssueId>,
     attempts: Vec<AttemptSummary>,
     left: BTreeMap<IssueId, String>,
@@ -97,6 +96,7 @@ impl Dispatcher {
             reporter,
             run,
             started_at: ops.clock.now(),
+            started: Instant::now(),
             ops,
             jobs: HashMap::new(),
             claiming: HashSet::new(),
@@ -111,7 +111,6 @@ impl Dispatcher {
             max_agents,
             waiting_in_call: HashSet::new(),
             looked_at_waits: None,
-            isolates_tests: false,
             begun: HashSet::new(),
             attempts: Vec::new(),
             left: BTreeMap::new(),
@@ -134,7 +133,6 @@ impl Dispatcher {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.ask_for_issues();
-        self.ask_for_health();
         self.work_queue();
         while !self.is_over() {
             tokio::select! {
@@ -287,12 +285,13 @@ impl Dispatcher {
         // What waits there is safe, also if it cannot be listed now.
         self.left.extend(queued.ok().and_then(Result::ok).unwrap_or_default());
         let costs: Vec<f64> = self.attempts.iter().filter_map(|attempt| attempt.cost).collect();
-        let (ops, since) = (self.ops.clone(), self.started_at);
-        let contention = tokio::task::spawn_blocking(move || ops.contention(since)).await;
+        let ops = self.ops.clone();
+        let contention = tokio::task::spawn_blocking(move || ops.contention()).await;
         Summary {
             run: self.run.clone(),
             started_at: self.started_at,
             ended_at: self.ops.clock.now(),
+            took: self.started.elapsed(),
             recovered: Vec::new(),
             not_accepted: Vec::new(),
             blocked: Vec::new(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use mala_agents::start::Profile;
-use mala_core::ports::WallClock;
+use mala_core::ports::SystemClock;
 use mala_core::{IssueId, RunId, Timestamp};
 use mala_git::Repo;
 use mala_git::salvage::{Before, Snapshot, Uncommitted};
@@ -52,7 +52,7 @@ impl Engine {
     pub fn new(parts: EngineParts, options: Options) -> Self {
         let EngineParts { repo, store, source, sessions, validator, queue } = parts;
         let (store, options) = (Arc::new(Mutex::new(store)), Arc::new(options));
-        let clock = Arc::new(WallClock);
+        let clock = Arc::new(SystemClock);
         Self { ops: BlockingOps { store, source, sessions, validator, queue, repo, options, clock } }
     }
 

@@ -1,9 +1,10 @@
-//! When an agent has had enough: silence, time, turns and money. Time spent waiting for others never counts.
+//! When an agent has had enough: silence, time, turns and money. Time spent waiting for others never counts, nor does suspend,
+//! and nobody's clock decides.
 
 use std::time::Duration;
 
 use mala_agents::stream::Usage;
-use mala_core::Timestamp;
+use tokio::time::Instant;
 
 /// The most an agent may take. `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -41,17 +42,17 @@ impl Limit {
 /// What one attempt has taken so far, over all of its processes.
 #[derive(Debug, Clone)]
 pub(crate) struct Meter {
-    started: Timestamp,
+    started: Instant,
     /// Pauses that the engine itself made.
     paused: Duration,
-    last_sign: Timestamp,
+    last_sign: Instant,
     /// From processes that have ended.
     before: Usage,
     current: Usage,
 }
 
 impl Meter {
-    pub(crate) fn new(now: Timestamp) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             started: now,
             paused: Duration::ZERO,
@@ -62,11 +63,11 @@ impl Meter {
     }
 
     /// The agent did something at this moment.
-    pub(crate) fn sign_of_life(&mut self, at: Timestamp) {
+    pub(crate) fn sign_of_life(&mut self, at: Instant) {
         self.last_sign = self.last_sign.max(at);
     }
 
-    pub(crate) fn last_sign(&self) -> Timestamp {
+    pub(crate) fn last_sign(&self) -> Instant {
         self.last_sign
     }
 
@@ -82,7 +83,7 @@ impl Meter {
     }
 
     /// The engine kept the agent from working for this long.
-    pub(crate) fn pause(&mut self, span: Duration, now: Timestamp) {
+    pub(crate) fn pause(&mut self, span: Duration, now: Instant) {
         self.paused += span;
         self.last_sign = now;
     }
@@ -116,17 +117,19 @@ impl Meter {
     pub(crate) fn timed_out(
         &self,
         limits: &Limits,
-        now: Timestamp,
-        waited: impl Fn(Timestamp) -> Duration,
+        now: Instant,
+        waited: impl Fn(Instant) -> Duration,
     ) -> Option<Reached> {
-        let is_over = |span: Duration, since: Timestamp, limit: &Duration| {
+        let is_over = |span: Duration, since: Instant, limit: &Duration| {
             span > *limit && span.saturating_sub(waited(since)) > *limit
         };
-        let worked = now.since(self.started).saturating_sub(self.paused);
+        let worked = now.saturating_duration_since(self.started).saturating_sub(self.paused);
         if let Some(limit) = limits.total.filter(|limit| is_over(worked, self.started, limit)) {
             return Limit::Total.reached(format!("it worked for more than {}", span(limit)));
         }
-        let limit = limits.idle.filter(|limit| is_over(now.since(self.last_sign), self.last_sign, limit))?;
+        let limit = limits
+            .idle
+            .filter(|limit| is_over(now.saturating_duration_since(self.last_sign), self.last_sign, limit))?;
         Limit::Idle.reached(format!("it was silent for more than {}", span(limit)))
     }
 }
@@ -145,10 +148,11 @@ pub(crate) fn span(span: Duration) -> String {
 mod tests {
     use super::*;
 
-    const NEVER: fn(Timestamp) -> Duration = |_| Duration::ZERO;
+    const NEVER: fn(Instant) -> Duration = |_| Duration::ZERO;
 
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_millis(seconds * 1000)
+    fn at(seconds: u64) -> Instant {
+        static BEGIN: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+        *BEGIN + Duration::from_secs(seconds)
     }
 
     fn seconds(seconds: u64) -> Option<Duration> {
@@ -186,7 +190,7 @@ mod tests {
         meter.sign_of_life(at(50));
         let limits = Limits { idle: seconds(40), total: seconds(60), ..Limits::default() };
         // It waited from 20 to 30, and from 60 to 100.
-        let waited = |since: Timestamp| Duration::from_secs(if since == at(0) { 50 } else { 40 });
+        let waited = |since: Instant| Duration::from_secs(if since == at(0) { 50 } else { 40 });
         assert_eq!(meter.timed_out(&limits, at(100), waited), None);
         assert!(meter.timed_out(&limits, at(131), waited).is_some(), "but the rest does");
     }

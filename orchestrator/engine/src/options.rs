@@ -42,8 +42,6 @@ pub struct Options {
     pub allow_dirty: bool,
     /// Only the landing queue is worked off: no issue is begun.
     pub queue_only: bool,
-    /// Do what health warnings advise.
-    pub mitigate: bool,
     /// How often the gate sends an agent back.
     pub gate_attempts: u32,
     /// Dollars for the whole run.

@@ -19,28 +19,13 @@ use crate::validator::Judgement;
 /// The most that notes may take up; of longer ones, the newest.
 const LONGEST_NOTES: usize = 48 * 1024;
 
-/// How agents are to run tests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tests {
-    /// In the checkout, one after the other.
-    InTurn,
-    /// In snapshots, because turns take too long.
-    Isolated,
-}
-
 /// Begins an attempt: the issue, what earlier attempts left, and the rules.
-pub(crate) fn task(options: &Options, root: &Path, issue: &Issue, attempt: &Attempt, tests: Tests) -> String {
-    let isolated = match tests {
-        Tests::InTurn => "",
-        Tests::Isolated => {
-            " Turns to test take long here: run tests with `mala test --isolated -- COMMAND`, which waits for nobody."
-        }
-    };
+pub(crate) fn task(options: &Options, root: &Path, issue: &Issue, attempt: &Attempt) -> String {
     let required = match options.required.as_slice() {
         [] => String::new(),
         commands => {
             let list: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
-            format!(" Required before a commit counts: {}.{isolated}", list.join(", "))
+            format!(" Required before a commit counts: {}.", list.join(", "))
         }
     };
     let files = match issue.files.as_slice() {

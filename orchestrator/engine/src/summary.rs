@@ -12,6 +12,9 @@ pub struct Summary {
     pub run: RunId,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
+    /// By no clock that can be set.
+    #[serde(serialize_with = "seconds", rename = "seconds")]
+    pub took: Duration,
     /// Why it ended before its work was done, if it did.
     pub stopped: Option<String>,
     /// What an earlier run that was killed had left, made good at the start.

@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use mala_core::{IssueId, Timestamp};
+use mala_core::IssueId;
 
 use crate::candidate;
 use crate::retry::Git;
@@ -66,20 +66,32 @@ pub fn find(repo: &Repo, issue: &IssueId, attempt: Option<u32>) -> Result<Option
     Ok(None)
 }
 
+const CHANGED_AFTER: &str = "changed after ";
+
+/// Why changes were saved that an agent has made after it had offered this commit. By this it is told which offer they belong to.
+pub fn changed_after(offer: &Oid) -> String {
+    format!("{CHANGED_AFTER}{offer} was offered")
+}
+
 fn of_attempt(repo: &Repo, issue: &IssueId, attempt: u32) -> Result<SavedWork, SalvageError> {
-    let mut refs = saved_as(repo, &aside_ref(issue, attempt), Timestamp::from_millis(0))?;
-    refs.extend(saved_as(repo, &attempt_ref(issue, attempt), Timestamp::from_millis(0))?);
+    let mut refs = saved_as(repo, &aside_ref(issue, attempt), None)?;
+    refs.extend(saved_as(repo, &attempt_ref(issue, attempt), None)?);
     refs.reverse();
+    // A rejected attempt offers again, so the last offer is later than what was saved with another one.
     let offer = candidate::all(repo, issue, attempt)?.pop();
-    refs.extend(offer.map(|offer| SavedRef { name: offer.name, commit: offer.commit }));
-    let mut dated = Vec::new();
+    let (mut later, mut earlier) = (Vec::new(), Vec::new());
     for saved in refs {
-        dated.push((repo.commit(&saved.commit)?, saved));
+        let commit = repo.commit(&saved.commit)?;
+        let is_with_another = commit.message.contains(CHANGED_AFTER)
+            && offer.as_ref().is_none_or(|offer| !commit.message.contains(&changed_after(&offer.commit)));
+        if is_with_another { &mut earlier } else { &mut later }.push((commit, saved));
     }
-    // A rejected attempt offers again, so an offer may be later than what was saved. Of the same second, what was saved is.
-    dated.sort_by_key(|(commit, _)| std::cmp::Reverse(commit.committed_at));
+    if let Some(offer) = offer {
+        let saved = SavedRef { name: offer.name, commit: offer.commit };
+        later.push((repo.commit(&saved.commit)?, saved));
+    }
     let (mut parts, mut seen) = (Vec::new(), BTreeSet::new());
-    for (commit, saved) in dated {
+    for (commit, saved) in later.into_iter().chain(earlier) {
         let mut changes = repo.changes_of(&commit)?;
         changes.retain(|change| seen.insert(change.path.clone()));
         if !changes.is_empty() {

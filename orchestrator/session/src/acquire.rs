@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mala_core::{AgentId, Conflict, Fence, Key, Lock, Scope, Target, Timestamp};
+use mala_core::{AgentId, Conflict, Fence, Key, Lock, Scope, Target};
 use mala_sandbox::{has_writers, writers};
 use mala_store::process::Process;
 use mala_store::{Agent, EventFilter, EventKind, Outcome, Request, Store, StoreError, Wait};
@@ -21,7 +21,7 @@ pub(crate) const WRITERS_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) const WRITERS_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Events that can have been written since a lock was taken from the dead.
 const RECENT_EVENTS: i64 = 1_000;
-/// Among so many, one is recent whatever the clock says: it may have been set.
+/// Among so many, one is recent however long it took to get here.
 const NEWEST_EVENTS: i64 = 100;
 
 /// Takes files for an agent, all or none, without waiting for other holders.
@@ -174,15 +174,14 @@ pub(crate) fn wait_for_dead_writers(
     locks: &[Lock],
 ) -> Result<(), SessionError> {
     let Some(newest) = locks.iter().map(|lock| lock.fence).max() else { return Ok(()) };
-    let orphaned = |events, since| EventFilter {
+    let orphaned = |events, within| EventFilter {
         after: Some(newest.0 - events),
-        since,
+        within,
         kind: Some(EventKind::LockOrphaned.as_str().to_owned()),
         limit: Some(1),
         ..EventFilter::default()
     };
-    let moments_ago = Some(Timestamp::now().minus(WRITERS_TIMEOUT));
-    if !store.events(&orphaned(RECENT_EVENTS, moments_ago))?.is_empty()
+    if !store.events(&orphaned(RECENT_EVENTS, Some(WRITERS_TIMEOUT)))?.is_empty()
         || !store.events(&orphaned(NEWEST_EVENTS, None))?.is_empty()
     {
         let file = |lock: &Lock| if let Target::File(key) = &lock.target { Some(key.clone()) } else { None };

@@ -26,9 +26,10 @@ pub(crate) fn save_orphaned_work(scope: &Scope, store: &mut Store) -> Result<(),
     salvage::unreadable(&repo, &dirty).iter().for_each(|left| _ = dirty.remove(&left.path));
     let dirty: Vec<RepoPath> = dirty.into_iter().collect();
     let keys: Vec<Key> = dirty.iter().map(|path| repo.key(path)).collect();
-    for Attempt { id, run, issue, number, agent, .. } in stranded {
-        let began = store.began(&agent, Some(&run))?;
-        let owned = store.owned_each(&agent, &keys, began)?;
+    for attempt in stranded {
+        let Attempt { id, run, issue, number, agent, .. } = &attempt;
+        let began = store.began(agent, Some(run))?;
+        let owned = store.owned_each(agent, &keys, began)?;
         let own: BTreeSet<RepoPath> = dirty
             .iter()
             .zip(owned)
@@ -36,11 +37,11 @@ pub(crate) fn save_orphaned_work(scope: &Scope, store: &mut Store) -> Result<(),
             .map(|(path, _)| path.clone())
             .collect();
         // What a person had there before the agent began, and still has, is no work of the agent's.
-        let own = Unlike::of(&repo, &own, &Before::of(&repo, &run, &agent)?)?.files;
-        let name = salvage::attempt_ref(&issue, number);
-        let message = format!("{issue}: work of attempt {number} by {agent}\n\nits run was killed\n");
+        let own = Unlike::of(&repo, &own, &Before::of(&repo, run, agent)?)?.files;
+        let name = salvage::attempt_ref(issue, *number);
+        let message = salvage::work_message(&attempt, "its run was killed");
         if let Some(saved) = salvage::save(&repo, &name, &own, &message)? {
-            store.keep(id, &Progress { saved_ref: Some(saved.name), ..Progress::default() })?;
+            store.keep(*id, &Progress { saved_ref: Some(saved.name), ..Progress::default() })?;
         }
     }
     Ok(())

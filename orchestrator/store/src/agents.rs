@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mala_core::{AgentId, IssueId, Life, Lock, Owner, RunId, Timestamp};
+use mala_core::{AgentId, IssueId, Life, Lock, Owner, RunId, SteadyTime, Timestamp};
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::json;
 
@@ -98,7 +98,7 @@ impl Store {
 impl View<'_> {
     pub(crate) fn agents(&self) -> std::result::Result<Vec<Agent>, Fault> {
         let sql = "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, p.node, a.profile, a.since
-             FROM agent a LEFT JOIN process p ON p.id = a.root WHERE a.scope = ?1 ORDER BY a.since, a.name";
+             FROM agent a LEFT JOIN process p ON p.id = a.root WHERE a.scope = ?1 ORDER BY a.joined, a.since, a.name";
         let mut statement = self.sql.prepare_cached(sql)?;
         let agents = statement.query_map([self.scope], |row| {
             let party = party(row)?;
@@ -113,7 +113,7 @@ impl View<'_> {
              FROM process p JOIN agent a ON a.root = p.id
              WHERE p.pid = ?1 AND p.start_time = ?2 AND p.boot_id = ?3 AND p.host = ?4
                AND a.scope = ?5 AND a.profile IS NOT NULL
-             ORDER BY a.seen_at DESC, a.since DESC, a.name";
+             ORDER BY a.seen_at DESC, a.joined DESC, a.name";
         let start_time = i64::from_ne_bytes(process.start_time.to_ne_bytes());
         let row = params![process.pid, start_time, process.boot_id, process.host, self.scope];
         let mut statement = self.sql.prepare_cached(sql)?;
@@ -144,12 +144,12 @@ impl View<'_> {
     pub(crate) fn party_seen(
         &self,
         name: &AgentId,
-    ) -> std::result::Result<Option<(Party, Timestamp)>, Fault> {
+    ) -> std::result::Result<Option<(Party, SteadyTime)>, Fault> {
         let sql =
             "SELECT a.name, a.supervised, a.issue, a.run, p.host, p.boot_id, p.pid, p.start_time, p.node, a.seen_at
              FROM agent a LEFT JOIN process p ON p.id = a.root WHERE a.scope = ?1 AND a.name = ?2";
         let mut statement = self.sql.prepare_cached(sql)?;
-        let known = |row: &Row<'_>| Ok((party(row)?, rows::timestamp(row, 9)?));
+        let known = |row: &Row<'_>| Ok((party(row)?, SteadyTime::from_millis(row.get(9)?)));
         Ok(statement.query_row(params![self.scope, name.as_str()], known).optional()?)
     }
 
@@ -186,7 +186,7 @@ impl Change<'_> {
         let run = party.run.as_ref().map(RunId::as_str);
         match known {
             Some((known, seen_at)) if known == *party || self.life(&known.owner) != Life::Dead => {
-                if self.now.since(seen_at) >= SEEN_EVERY {
+                if self.steady.since(seen_at) >= SEEN_EVERY {
                     self.see(&party.agent)?;
                 }
                 if known == *party {
@@ -203,9 +203,10 @@ impl Change<'_> {
         }
         let process = self.process_row(&party.owner)?;
         let sql = "INSERT INTO agent (scope, name, root, issue, run, supervised, since, seen_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
-        let since = self.now.as_millis();
-        let row = params![self.scope, party.agent.as_str(), process, issue, run, party.supervised, since];
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let (since, seen_at) = (self.now.as_millis(), self.steady.as_millis());
+        let name = party.agent.as_str();
+        let row = params![self.scope, name, process, issue, run, party.supervised, since, seen_at];
         self.sql.prepare_cached(sql)?.execute(row)?;
         let joined = self.record_joined(party)?;
         let sql = "UPDATE agent SET joined = ?3 WHERE scope = ?1 AND name = ?2";
@@ -255,7 +256,11 @@ impl Change<'_> {
     /// Notes a sign of life.
     fn see(&mut self, agent: &AgentId) -> std::result::Result<(), Fault> {
         let sql = "UPDATE agent SET seen_at = ?3 WHERE scope = ?1 AND name = ?2";
-        self.sql.prepare_cached(sql)?.execute(params![self.scope, agent.as_str(), self.now.as_millis()])?;
+        self.sql.prepare_cached(sql)?.execute(params![
+            self.scope,
+            agent.as_str(),
+            self.steady.as_millis()
+        ])?;
         Ok(())
     }
 

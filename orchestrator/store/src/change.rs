@@ -139,8 +139,8 @@ impl<'s> Change<'s> {
         lock.fence = mala_core::Fence(self.record_lock(EventKind::LockAcquired, &lock, &detail)?);
         let sql =
             "INSERT INTO lock (scope, kind, path, agent, id, mode, issue, run, owner, supervised, fence,
-                 acquired_at, ttl_ms, expires_at, reason)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+                 acquired_at, ttl_ms, expires_at, reason, expires_steady)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)";
         self.sql.prepare_cached(sql)?.execute(params![
             self.scope,
             kind_of(&lock.target),
@@ -157,6 +157,7 @@ impl<'s> Change<'s> {
             millis(lock.lease.ttl),
             lock.lease.expires_at.as_millis(),
             lock.reason,
+            self.clocks().steady_end(lock.lease.expires_at).as_millis(),
         ])?;
         self.insert_aliases(&lock.id, &lock.aliases)?;
         Ok(lock)
@@ -191,7 +192,8 @@ impl<'s> Change<'s> {
     /// Stores what may change about a lock that stays with its holder.
     pub(crate) fn update_lock(&mut self, lock: &Lock) -> Result<(), Fault> {
         let sql =
-            "UPDATE lock SET mode = ?2, issue = ?3, fence = ?4, ttl_ms = ?5, expires_at = ?6, reason = ?7
+            "UPDATE lock SET mode = ?2, issue = ?3, fence = ?4, ttl_ms = ?5, expires_at = ?6, reason = ?7,
+                 expires_steady = ?8
              WHERE id = ?1";
         self.sql.prepare_cached(sql)?.execute(params![
             lock.id.0,
@@ -201,6 +203,7 @@ impl<'s> Change<'s> {
             millis(lock.lease.ttl),
             lock.lease.expires_at.as_millis(),
             lock.reason,
+            self.clocks().steady_end(lock.lease.expires_at).as_millis(),
         ])?;
         Ok(())
     }

@@ -1,8 +1,10 @@
 //! The event log: one row per fact, written in the transaction that made it true.
 
-use mala_core::{AgentId, Fence, IssueId, Lock, LockId, RunId, Target, Timestamp, Who};
+use std::time::Duration;
+
+use mala_core::{AgentId, Fence, IssueId, Lock, LockId, RunId, SteadyTime, Target, Timestamp, Who};
 use mala_logs::secrets::mask_json;
-use rusqlite::{Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -80,6 +82,9 @@ event_kinds! {
     RunEnded = "run.ended",
     AttemptAdvanced = "attempt.advanced",
     AttemptFinished = "attempt.finished",
+    /// The agent of an attempt has a process.
+    ProcessStarted = "process.started",
+    ProcessEnded = "process.ended",
     /// A candidate came into the landing queue.
     EntryQueued = "entry.queued",
     EntryAdvanced = "entry.advanced",
@@ -154,6 +159,9 @@ pub enum TargetKind {
 pub struct Event {
     pub seq: i64,
     pub at: Timestamp,
+    /// When it happened, to be compared with other events.
+    #[serde(skip)]
+    pub steady: SteadyTime,
     pub kind: String,
     pub agent: Option<String>,
     pub issue: Option<String>,
@@ -170,7 +178,10 @@ pub struct Event {
 pub struct EventFilter {
     /// Only events after this one.
     pub after: Option<i64>,
+    /// Only events since the wall clock showed this.
     pub since: Option<Timestamp>,
+    /// Only events that are no older than this.
+    pub within: Option<Duration>,
     pub agent: Option<String>,
     pub kind: Option<String>,
     pub lock: Option<String>,
@@ -229,16 +240,17 @@ impl Store {
 }
 
 impl View<'_> {
-    fn events(&self, filter: &EventFilter) -> std::result::Result<Vec<Event>, Fault> {
-        let sql = "SELECT seq, at, kind, agent, issue, run, lock, path, detail, target FROM event
+    pub(crate) fn events(&self, filter: &EventFilter) -> std::result::Result<Vec<Event>, Fault> {
+        let sql = "SELECT seq, at, kind, agent, issue, run, lock, path, detail, target, steady FROM event
              WHERE scope = ?1 AND seq > ?2 AND at >= ?3 AND (?4 IS NULL OR agent = ?4)
                AND (?5 IS NULL OR kind = ?5) AND (?6 IS NULL OR lock = ?6)
                AND (?7 IS NULL OR agent IS NULL OR agent NOT GLOB ?7)
              ORDER BY seq DESC LIMIT ?8";
+        let too_old = filter.within.map(|within| self.last_before(self.steady.minus(within))).transpose()?;
         let mut statement = self.sql.prepare_cached(sql)?;
         let params = params![
             self.scope,
-            filter.after.unwrap_or(0),
+            filter.after.max(too_old).unwrap_or(0),
             filter.since.map_or(i64::MIN, Timestamp::as_millis),
             filter.agent,
             filter.kind,
@@ -251,13 +263,31 @@ impl View<'_> {
         Ok(events)
     }
 
+    /// The newest event, of any scope, that is older than this moment. Numbers and steady times grow together.
+    pub(crate) fn last_before(&self, moment: SteadyTime) -> std::result::Result<i64, Fault> {
+        let sql = "SELECT seq FROM event WHERE coalesce(steady, at) < ?1 ORDER BY seq DESC LIMIT 1";
+        let mut statement = self.sql.prepare_cached(sql)?;
+        Ok(statement.query_row([moment.as_millis()], |row| row.get(0)).optional()?.unwrap_or(0))
+    }
+
+    /// Since the event that is the lock's fence.
+    fn held_for(&self, lock: &Lock) -> std::result::Result<Duration, Fault> {
+        let sql = "SELECT coalesce(steady, at) FROM event WHERE seq = ?1";
+        let mut statement = self.sql.prepare_cached(sql)?;
+        let since: Option<i64> = statement.query_row([lock.fence.0], |row| row.get(0)).optional()?;
+        // Its event may be too old to be kept.
+        Ok(since.map_or(self.now.since(lock.acquired_at), |since| {
+            self.steady.since(SteadyTime::from_millis(since))
+        }))
+    }
+
     fn facts(
         &self,
         agent: &AgentId,
         kinds: &[EventKind],
         since: Option<Fence>,
     ) -> std::result::Result<Vec<Event>, Fault> {
-        let sql = "SELECT seq, at, kind, agent, issue, run, lock, path, detail, target FROM event
+        let sql = "SELECT seq, at, kind, agent, issue, run, lock, path, detail, target, steady FROM event
              WHERE scope = ?1 AND agent = ?2 AND lock IS NULL AND seq >= ?3 ORDER BY seq";
         let mut statement = self.sql.prepare_cached(sql)?;
         let since = since.map_or(i64::MIN, |since| since.0);
@@ -273,12 +303,13 @@ impl View<'_> {
     }
 }
 
-fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
+pub(crate) fn event(row: &Row<'_>) -> rusqlite::Result<Event> {
     let path: Option<Vec<u8>> = row.get(7)?;
     let detail: String = row.get(8)?;
     Ok(Event {
         seq: row.get(0)?,
         at: rows::timestamp(row, 1)?,
+        steady: rows::steady(row, 10)?.unwrap_or(SteadyTime::from_millis(row.get(1)?)),
         kind: row.get(2)?,
         agent: row.get(3)?,
         issue: row.get(4)?,
@@ -382,7 +413,7 @@ impl Change<'_> {
     }
 
     pub(crate) fn record_end(&mut self, kind: EventKind, lock: &Lock) -> std::result::Result<i64, Fault> {
-        let held = self.now.since(lock.acquired_at).as_millis();
+        let held = self.held_for(lock)?.as_millis();
         self.record_lock(kind, lock, &json!({ "fence": lock.fence, "held_ms": held }))
     }
 
@@ -392,8 +423,8 @@ impl Change<'_> {
         about: Subject<'_>,
         detail: &Value,
     ) -> std::result::Result<i64, Fault> {
-        let sql = "INSERT INTO event (at, scope, kind, agent, issue, run, lock, path, detail, target)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+        let sql = "INSERT INTO event (at, scope, kind, agent, issue, run, lock, path, detail, target, steady)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         self.sql.prepare_cached(sql)?.execute(params![
             self.now.as_millis(),
             self.scope,
@@ -405,6 +436,7 @@ impl Change<'_> {
             about.target.map(Target::as_bytes),
             detail.to_string(),
             about.target.map(rows::kind_of),
+            self.steady.as_millis(),
         ])?;
         Ok(self.sql.last_insert_rowid())
     }

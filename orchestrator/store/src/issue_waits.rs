@@ -6,11 +6,12 @@
 use std::collections::HashSet;
 
 use mala_core::issue::BLOCKED;
-use mala_core::{AgentId, Attempt, AttemptState, EntryState, IssueId, Life, Oid, Timestamp};
+use mala_core::{AgentId, Attempt, AttemptState, EntryState, Fence, IssueId, Life, Oid};
 use rusqlite::params;
 
 use crate::Store;
 use crate::error::{Fault, Result};
+use crate::events::EventKind;
 use crate::landing::types::EntryFilter;
 use crate::rows;
 use crate::view::View;
@@ -19,7 +20,8 @@ use crate::view::View;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssueWait {
     pub issue: IssueId,
-    pub since: Timestamp,
+    /// The newest event when it began.
+    pub since: Fence,
 }
 
 /// Where an issue stands, for whoever waits for it.
@@ -43,9 +45,10 @@ impl Store {
                 return Err(Fault::Circle(circle));
             }
             let sql =
-                "INSERT INTO issue_wait (scope, agent, issue, since, is_parked) VALUES (?1, ?2, ?3, ?4, 0)
+                "INSERT INTO issue_wait (scope, agent, issue, since, is_parked, event) VALUES (?1, ?2, ?3, ?4, 0, ?5)
                  ON CONFLICT (scope, agent, issue) DO NOTHING";
-            let row = params![change.scope, agent.as_str(), issue.as_str(), change.now.as_millis()];
+            let (now, newest) = (change.now.as_millis(), change.newest_event()?.0);
+            let row = params![change.scope, agent.as_str(), issue.as_str(), now, newest];
             change.sql.execute(sql, row)?;
             Ok(())
         })
@@ -54,10 +57,10 @@ impl Store {
     /// What an agent waits for.
     pub fn issue_waits(&mut self, agent: &AgentId) -> Result<Vec<IssueWait>> {
         self.read(|view| {
-            let sql = "SELECT issue, since FROM issue_wait WHERE scope = ?1 AND agent = ?2 ORDER BY issue";
+            let sql = "SELECT issue, event FROM issue_wait WHERE scope = ?1 AND agent = ?2 ORDER BY issue";
             let mut statement = view.sql.prepare_cached(sql)?;
             let waits = statement.query_map(params![view.scope, agent.as_str()], |row| {
-                Ok(IssueWait { issue: rows::name(row, 0, IssueId::new)?, since: rows::timestamp(row, 1)? })
+                Ok(IssueWait { issue: rows::name(row, 0, IssueId::new)?, since: Fence(row.get(1)?) })
             })?;
             Ok(waits.collect::<std::result::Result<_, _>>()?)
         })
@@ -85,8 +88,8 @@ impl Store {
         })
     }
 
-    /// How it has ended with an issue, for whoever has waited since then; nothing while it may still land.
-    pub fn issue_end(&mut self, issue: &IssueId, since: Timestamp) -> Result<Option<IssueEnd>> {
+    /// How it has ended with an issue, for whoever has waited since that event; nothing while it may still land.
+    pub fn issue_end(&mut self, issue: &IssueId, since: Fence) -> Result<Option<IssueEnd>> {
         self.read(|view| view.issue_end(issue, since))
     }
 }
@@ -133,7 +136,7 @@ impl View<'_> {
         Ok(None)
     }
 
-    fn issue_end(&self, issue: &IssueId, since: Timestamp) -> std::result::Result<Option<IssueEnd>, Fault> {
+    fn issue_end(&self, issue: &IssueId, since: Fence) -> std::result::Result<Option<IssueEnd>, Fault> {
         let filter = EntryFilter { issue: Some(issue.clone()), ..EntryFilter::default() };
         let entries = self.entries(&filter)?;
         if entries.iter().any(|entry| !entry.state.is_over()) {
@@ -160,7 +163,9 @@ impl View<'_> {
                 not_landed("it is blocked, for a person to look at".to_owned())
             }
             Some(attempt) if attempt.state == AttemptState::HandedOver => {
-                let is_new = attempt.ended_at.is_some_and(|ended| ended >= since);
+                let sql = "SELECT 1 FROM event WHERE seq > ?1 AND kind = ?2 AND issue = ?3";
+                let kind = EventKind::AttemptFinished.as_str();
+                let is_new = self.exists(sql, params![since.0, kind, issue.as_str()])?;
                 match is_new || !self.has_live_run()? {
                     true => not_landed(format!("attempt {} was handed over", attempt.number)),
                     false => Ok(None),

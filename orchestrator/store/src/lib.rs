@@ -19,6 +19,7 @@
 //! Waiters (`waiters`, `wait`, `wake`) sleep in the kernel. Each watches the one obstacle nearest to it and is woken
 //! by whoever removes it, or by the end of the process behind it.
 
+mod agent_time;
 mod agents;
 mod asks;
 mod chains;
@@ -43,6 +44,7 @@ mod retention;
 mod rows;
 mod schema;
 mod status;
+mod steady;
 mod sweep;
 mod turn;
 mod view;
@@ -55,11 +57,12 @@ use std::mem;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mala_core::ports::{Clock, Liveness, WallClock};
+use mala_core::ports::{Clock, Liveness, SystemClock};
 use mala_core::{Scope, Timestamp, sharing};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
+pub use agent_time::AgentTime;
 pub use agents::{Agent, Session};
 pub use asks::take::{Authority, Changes, Guard};
 pub use asks::types::{Answered, AskError, AskFilter, AskRequest};
@@ -84,6 +87,7 @@ pub use view::Standing;
 use change::Change;
 use error::Fault;
 use schema::Found;
+use steady::Line;
 use turn::TurnFile;
 use view::View;
 
@@ -109,6 +113,7 @@ pub struct Store {
     wake_dir: PathBuf,
     scope_root: Vec<u8>,
     clock: Box<dyn Clock + Send>,
+    line: Line,
     liveness: Box<dyn Liveness + Send>,
 }
 
@@ -139,7 +144,8 @@ impl Store {
             path,
             wake_dir: dir.join("wake"),
             scope_root: scope_root.to_vec(),
-            clock: Box::new(WallClock),
+            clock: Box::new(SystemClock),
+            line: Line::default(),
             liveness: Box::new(process::ProcessTable),
         })
     }
@@ -167,6 +173,7 @@ impl Store {
         &self.path
     }
 
+    /// What the wall clock shows.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -209,7 +216,8 @@ impl Store {
         let run = || {
             let sql = self.conn.transaction_with_behavior(TransactionBehavior::Deferred)?;
             let scope = scope_row(&sql, &self.scope_root)?.unwrap_or(NO_SCOPE);
-            work(&View::new(sql, &self.path, scope, self.clock.now(), &*self.liveness))
+            let now = self.line.look(&sql, &*self.clock)?;
+            work(&View::new(sql, &self.path, scope, now, &*self.liveness))
         };
         run().map_err(|fault: Fault| fault.at(&self.path))
     }
@@ -239,8 +247,9 @@ impl Store {
                 sql.last_insert_rowid()
             }
         };
-        // The time is read with the turn in hand, so events lie in the order of their times.
-        let view = View::new(sql, &self.path, scope, self.clock.now(), &*self.liveness);
+        // The time is read with the turn in hand, so events lie in the order of their steady times.
+        let now = self.line.now(&sql, &*self.clock)?;
+        let view = View::new(sql, &self.path, scope, now, &*self.liveness);
         let mut change = Change::new(view, &self.wake_dir, turn);
         let value = work(&mut change)?;
         change.commit()?;

@@ -293,7 +293,7 @@ impl Change<'_> {
         lock.acquired_at = self.now;
         lock.lease = Lease::starting(self.now, lock.lease.ttl);
         let sql = "UPDATE lock SET agent = ?2, owner = ?3, supervised = ?4, fence = ?5, acquired_at = ?6, expires_at = ?7,
-                 issue = ?8, run = ?9
+                 issue = ?8, run = ?9, expires_steady = ?10
              WHERE id = ?1";
         self.sql.prepare_cached(sql)?.execute(params![
             lock.id.0,
@@ -305,6 +305,7 @@ impl Change<'_> {
             lock.lease.expires_at.as_millis(),
             lock.issue.as_ref().map(IssueId::as_str),
             lock.run.as_ref().map(RunId::as_str),
+            self.clocks().steady_end(lock.lease.expires_at).as_millis(),
         ])?;
         self.wake_watchers_of(&lock.id.0)?;
         Ok(lock)

@@ -123,6 +123,11 @@ struct Machine {
     node: Option<String>,
 }
 
+/// What tells this boot of this machine from all others.
+pub(crate) fn boot_id() -> &'static str {
+    &machine().boot_id
+}
+
 fn machine() -> &'static Machine {
     static MACHINE: OnceLock<Machine> = OnceLock::new();
     MACHINE.get_or_init(|| Machine {

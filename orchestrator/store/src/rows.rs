@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use mala_core::{
-    AgentId, Fence, Key, Lease, Lock, LockId, LockName, Mode, NameError, Owner, Pattern, PersonId, Target,
-    Timestamp, Who,
+    AgentId, Fence, Key, Lease, Lock, LockId, LockName, Mode, NameError, Owner, Pattern, PersonId,
+    SteadyTime, Target, Timestamp, Who,
 };
 use rusqlite::Row;
 use rusqlite::types::Type;
 
 use crate::events::TargetKind;
+use crate::steady::Now;
 
 /// The columns that [`lock`] reads, of `lock` joined with its owner's `process`.
 pub(crate) const LOCK_COLUMNS: &str = "l.id, l.kind, l.path, l.mode, l.agent, l.issue, l.run, l.supervised, l.fence, \
-     l.acquired_at, l.ttl_ms, l.expires_at, l.reason, p.host, p.boot_id, p.pid, p.start_time, p.node";
+     l.acquired_at, l.ttl_ms, l.expires_at, l.reason, p.host, p.boot_id, p.pid, p.start_time, p.node, l.expires_steady";
 
 pub(crate) fn kind_of(target: &Target) -> i64 {
     match target {
@@ -128,13 +129,18 @@ pub(crate) fn timestamp(row: &Row<'_>, column: usize) -> Decoded<Timestamp> {
     row.get(column).map(Timestamp::from_millis)
 }
 
+pub(crate) fn steady(row: &Row<'_>, column: usize) -> Decoded<Option<SteadyTime>> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(SteadyTime::from_millis))
+}
+
 pub(crate) fn duration(row: &Row<'_>, column: usize) -> Decoded<Duration> {
     let millis: i64 = row.get(column)?;
     u64::try_from(millis).map(Duration::from_millis).or_else(|error| bad(column, error))
 }
 
 /// A lock from [`LOCK_COLUMNS`]. Its aliases are in a table of their own and are not read here.
-pub(crate) fn lock(row: &Row<'_>) -> Decoded<Lock> {
+pub(crate) fn lock(row: &Row<'_>, now: Now) -> Decoded<Lock> {
+    let expires_at = now.wall_end(timestamp(row, 11)?, steady(row, 18)?);
     Ok(Lock {
         id: LockId(row.get(0)?),
         target: target(row, 1)?,
@@ -146,7 +152,7 @@ pub(crate) fn lock(row: &Row<'_>) -> Decoded<Lock> {
         supervised: row.get(7)?,
         fence: Fence(row.get(8)?),
         acquired_at: timestamp(row, 9)?,
-        lease: Lease { ttl: duration(row, 10)?, expires_at: timestamp(row, 11)? },
+        lease: Lease { ttl: duration(row, 10)?, expires_at },
         reason: row.get(12)?,
         owner: owner(row, 13)?,
     })

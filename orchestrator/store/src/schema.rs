@@ -12,7 +12,7 @@ use crate::error::{Result, StoreError};
 /// Marks a SQLite file as mala's ("mala" in ASCII).
 const APPLICATION_ID: i64 = 0x6d61_6c61;
 
-/// Times are milliseconds since 1970. Paths are bytes. Kinds: 0 file, 1 pattern, 2 name. Modes: 1 shared, 2 exclusive.
+/// Times are milliseconds since 1970, but for those that are said to be steady. Paths are bytes. Kinds: 0 file, 1 pattern, 2 name. Modes: 1 shared, 2 exclusive.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/1_locks.sql"),
     include_str!("migrations/2_facts.sql"),
@@ -26,6 +26,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/10_audits.sql"),
     include_str!("migrations/11_chains.sql"),
     include_str!("migrations/12_issue_waits.sql"),
+    include_str!("migrations/13_steady_time.sql"),
 ];
 
 /// The schema this mala writes.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use mala_core::{AgentId, Life, Lock, LockName, Target, Timestamp};
+use mala_core::{AgentId, Life, Lock, LockName, SteadyTime, Target, Timestamp};
 use rusqlite::params;
 
 use crate::Store;
+use crate::agent_time::AgentTime;
 use crate::agents::Agent;
 use crate::error::{Fault, Result};
 use crate::events::{EventKind, TargetKind};
@@ -38,6 +39,7 @@ pub struct Waiting {
     pub target: Target,
     pub agent: AgentId,
     pub since: Timestamp,
+    waited: Duration,
     /// First is 1.
     pub position: usize,
 }
@@ -52,12 +54,13 @@ pub struct Mutex {
 
 /// How much agents got into each other's way during [`HEALTH_WINDOW`]. Files are one thing; a turn at a mutex is meant to be
 /// waited for, so only how long it took counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Health {
     pub lock_tries: u64,
     pub lock_waits: u64,
     /// The longest wait for a named lock, whether it came or not.
     pub mutex_wait: Duration,
+    pub time: AgentTime,
 }
 
 impl Health {
@@ -87,7 +90,7 @@ impl View<'_> {
         let mutexes = mutexes(&locks, &waiting);
         let mut health = self.health()?;
         let named = waiting.iter().filter(|waiting| name_of(&waiting.target).is_some());
-        let going_on = named.map(|waiting| self.now.since(waiting.since)).max().unwrap_or_default();
+        let going_on = named.map(|waiting| waiting.waited).max().unwrap_or_default();
         health.mutex_wait = health.mutex_wait.max(going_on);
         Ok(Status { agents, mutexes, locks, waiting, health })
     }
@@ -95,12 +98,14 @@ impl View<'_> {
     fn waiting(&self) -> std::result::Result<Vec<Waiting>, Fault> {
         let mut waiting: Vec<Waiting> = Vec::new();
         for waiter in self.waiters()?.into_iter().filter(|waiter| self.is_waiting(waiter)) {
+            let waited = self.waited(&waiter);
             for want in waiter.request.wants {
                 let ahead = waiting.iter().filter(|other| other.target.overlaps(&want.target)).count();
                 waiting.push(Waiting {
                     target: want.target,
                     agent: waiter.request.party.agent.clone(),
                     since: waiter.since,
+                    waited,
                     position: ahead + 1,
                 });
             }
@@ -109,14 +114,14 @@ impl View<'_> {
     }
 
     fn health(&self) -> std::result::Result<Health, Fault> {
-        let mut health = Health::default();
-        let since = self.now.minus(HEALTH_WINDOW).as_millis();
-        // Events lie in the order of time, so the window is the end of the table.
-        let sql = "SELECT at, kind, target, detail, agent FROM event WHERE scope = ?1 ORDER BY seq DESC";
+        let since = self.steady.minus(HEALTH_WINDOW);
+        let mut health = Health { time: self.agent_time(since)?, ..Health::default() };
+        // Events lie in the order of steady time, so the window is the end of the table.
+        let sql = "SELECT coalesce(steady, at), kind, target, detail, agent FROM event WHERE scope = ?1 ORDER BY seq DESC";
         let mut statement = self.sql.prepare_cached(sql)?;
         let mut rows = statement.query(params![self.scope])?;
         while let Some(row) = rows.next()? {
-            if row.get::<_, i64>(0)? < since {
+            if SteadyTime::from_millis(row.get(0)?) < since {
                 break;
             }
             if row

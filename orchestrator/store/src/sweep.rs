@@ -38,7 +38,7 @@ impl Leftovers {
 /// How far a sweep goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
-    /// Older events are dropped, unless older work is still in the landing queue.
+    /// Older events are dropped, unless older work is not over.
     pub keep_events_since: Timestamp,
     /// Free locks of other hosts as well, although nobody here can tell whether their owners live. A person decides that.
     pub foreign_locks: bool,
@@ -56,8 +56,8 @@ impl Store {
         self.write(|change| change.sweep(extent))
     }
 
-    /// When the oldest of all that is not over began: agents that may live, attempts that have no end yet, and what is in the
-    /// landing queue, in all scopes that share this store.
+    /// Since when things have been written that may belong to work that is not over, by the wall clock: that of agents that may live,
+    /// of attempts that have no end yet, and of what is in the landing queue, in all scopes that share this store.
     pub fn working_since(&mut self) -> Result<Option<Timestamp>> {
         self.read(|view| view.working_since())
     }
@@ -98,13 +98,23 @@ impl View<'_> {
         let living = agents.into_iter().filter(|(_, owner)| self.life(owner) != Life::Dead);
         let attempts = self.attempts_where("a.ended_at IS NULL", [])?;
         let attempts = attempts.into_iter().map(|open| open.started_at);
-        Ok(living.map(|(since, _)| since).chain(attempts).chain(self.queued_since()?).min())
+        let oldest = living.map(|(since, _)| since).chain(attempts).chain(self.queued_since()?).min();
+        oldest.map(|began| self.earliest_since(began)).transpose()
     }
 
-    /// From when on events and the like are kept: nothing goes that belongs to work in the landing queue, however long it waits.
+    /// The earliest that the wall clock has shown since it showed `began`: it may have been set back meanwhile.
+    fn earliest_since(&self, began: Timestamp) -> std::result::Result<Timestamp, Fault> {
+        let sql = "SELECT min(at) FROM event WHERE seq >= (SELECT min(seq) FROM event WHERE at >= ?1)";
+        let earliest: Option<i64> =
+            self.sql.prepare_cached(sql)?.query_row([began.as_millis()], |row| row.get(0))?;
+        Ok(earliest.map_or(began, |earliest| began.min(Timestamp::from_millis(earliest))))
+    }
+
+    /// From when on events and the like are kept: nothing goes that belongs to work that is not over, however old it is or is said
+    /// to be by a clock that was set.
     fn kept_since(&self, extent: Extent) -> std::result::Result<Timestamp, Fault> {
         let wanted = extent.keep_events_since;
-        Ok(self.queued_since()?.map_or(wanted, |queued| queued.min(wanted)))
+        Ok(self.working_since()?.map_or(wanted, |working| working.min(wanted)))
     }
 
     fn is_leftover(&self, lock: &Lock, extent: Extent) -> bool {

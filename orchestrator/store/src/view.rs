@@ -8,11 +8,14 @@ use std::path::Path;
 
 use mala_core::pattern::{may_match, may_name_directory};
 use mala_core::ports::Liveness;
-use mala_core::{AgentId, Conflict, Key, Life, Lock, LockId, Owner, Pattern, Target, Timestamp, Want};
+use mala_core::{
+    AgentId, Conflict, Key, Life, Lock, LockId, Owner, Pattern, SteadyTime, Target, Timestamp, Want,
+};
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use crate::error::Fault;
 use crate::rows::{self, LOCK_COLUMNS, kind_of};
+use crate::steady::Now;
 
 /// What a stored lock is worth at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +33,10 @@ pub(crate) struct View<'s> {
     pub(crate) sql: Transaction<'s>,
     pub(crate) store: &'s Path,
     pub(crate) scope: i64,
+    /// For people, and to be compared with dates of others. Ends are read by the same clock, see [`Now::wall_end`].
     pub(crate) now: Timestamp,
+    /// For how long something took.
+    pub(crate) steady: SteadyTime,
     liveness: &'s dyn Liveness,
     judged: RefCell<HashMap<Owner, Life>>,
 }
@@ -40,10 +46,15 @@ impl<'s> View<'s> {
         sql: Transaction<'s>,
         store: &'s Path,
         scope: i64,
-        now: Timestamp,
+        now: Now,
         liveness: &'s dyn Liveness,
     ) -> Self {
-        Self { sql, store, scope, now, liveness, judged: RefCell::default() }
+        let Now { wall: now, steady } = now;
+        Self { sql, store, scope, now, steady, liveness, judged: RefCell::default() }
+    }
+
+    pub(crate) fn clocks(&self) -> Now {
+        Now { wall: self.now, steady: self.steady }
     }
 
     /// Asks the system once per owner; within a transaction the answer stays the same.
@@ -168,7 +179,9 @@ impl<'s> View<'s> {
             "SELECT {LOCK_COLUMNS} FROM lock l LEFT JOIN process p ON p.id = l.owner WHERE {condition}"
         );
         let mut statement = self.sql.prepare_cached(&sql)?;
-        let mut locks = statement.query_map(params, rows::lock)?.collect::<Result<Vec<_>, _>>()?;
+        let now = self.clocks();
+        let locks = statement.query_map(params, |row| rows::lock(row, now))?;
+        let mut locks = locks.collect::<Result<Vec<_>, _>>()?;
         if self.has_aliases()? {
             for lock in &mut locks {
                 lock.aliases = self.aliases_of(&lock.id)?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mala_core::{AgentId, Conflict, Lock, Target, Timestamp};
+use mala_core::{AgentId, Conflict, Lock, Target};
 use rusqlite::params;
 use serde_json::json;
 
@@ -63,11 +63,11 @@ impl Store {
         }
     }
 
-    /// Agents that wait in the queue, for files or for a turn, and have waited since that moment or longer.
-    pub fn waiting_since(&mut self, then: Timestamp) -> Result<Vec<AgentId>> {
+    /// Agents that wait in the queue, for files or for a turn, and have waited for so long or longer.
+    pub fn waiting_for(&mut self, span: Duration) -> Result<Vec<AgentId>> {
         self.read(|view| {
             let mut waiters = view.waiters()?;
-            waiters.retain(|waiter| waiter.since <= then && view.is_waiting(waiter));
+            waiters.retain(|waiter| view.waited(waiter) >= span && view.is_waiting(waiter));
             Ok(waiters.into_iter().map(|waiter| waiter.agent().clone()).collect())
         })
     }
@@ -89,8 +89,8 @@ impl Store {
         loop {
             let mut longest =
                 deadline.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
-            if let Some(until) = ticket.obstacle.until {
-                longest = longest.min(until.since(self.now()));
+            if let Some(rest) = ticket.obstacle.rest {
+                longest = longest.min(rest);
             }
             if let Some(every) = wait.remind_every {
                 longest = longest.min(every.saturating_sub(said.elapsed()));
@@ -176,7 +176,7 @@ impl Change<'_> {
         let (party, wants) = (&waiter.request.party, &waiter.request.wants);
         let conflicts = self.in_the_way(waiter)?;
         let target = wants.first().map(|want| &want.target);
-        let waited = self.now.since(waiter.since).as_millis();
+        let waited = self.waited(waiter).as_millis();
         let kind = if *cause == Cause::TimedOut { EventKind::WaitTimedOut } else { EventKind::WaitAbandoned };
         self.record(kind, party, target, &json!({ "waiter": waiter.id, "waited_ms": waited }))?;
         self.leave_queue(waiter)?;
@@ -219,7 +219,8 @@ impl Change<'_> {
 
     fn next_obstacle(&mut self, waiter: &Waiter) -> std::result::Result<Obstacle, Fault> {
         // Nothing in the way means that the queue has just been changed: look again at once.
-        let at_once = || Obstacle { id: String::new(), fence: None, process: None, until: Some(self.now) };
+        let at_once =
+            || Obstacle { id: String::new(), fence: None, process: None, rest: Some(Duration::ZERO) };
         let obstacle = self.obstacle(waiter)?.unwrap_or_else(at_once);
         self.watch(waiter, &obstacle)?;
         Ok(obstacle)

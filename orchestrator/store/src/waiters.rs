@@ -8,7 +8,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use mala_core::{AgentId, Conflict, Fence, IssueId, Key, Life, Lock, Owner, RunId, Target, Timestamp, Want};
+use mala_core::{
+    AgentId, Conflict, Fence, IssueId, Key, Life, Lock, Owner, RunId, SteadyTime, Target, Timestamp, Want,
+};
 use rusqlite::params;
 use serde_json::json;
 
@@ -32,8 +34,10 @@ pub(crate) struct Waiter {
     lacking: Vec<Want>,
     /// The process that sleeps. Not the owner of the locks to come, which may outlive it.
     pub(crate) waiting: Owner,
+    /// For people.
     pub(crate) since: Timestamp,
-    deadline: Timestamp,
+    pub(crate) since_steady: SteadyTime,
+    deadline: SteadyTime,
     pub(crate) granted_at: Option<Timestamp>,
 }
 
@@ -77,8 +81,8 @@ pub(crate) struct Obstacle {
     pub(crate) fence: Option<Fence>,
     /// Its end removes the obstacle.
     pub(crate) process: Option<Owner>,
-    /// So does this moment.
-    pub(crate) until: Option<Timestamp>,
+    /// So does the end of this span.
+    pub(crate) rest: Option<Duration>,
 }
 
 impl View<'_> {
@@ -89,7 +93,7 @@ impl View<'_> {
         }
         let sql = "SELECT w.seq, w.id, w.agent, w.issue, w.run, w.supervised, w.since, w.ttl_ms, w.reason,
                  w.granted_at, o.host, o.boot_id, o.pid, o.start_time, o.node, p.host, p.boot_id, p.pid, p.start_time, p.node,
-                 w.deadline
+                 w.deadline, coalesce(w.since_steady, w.since)
              FROM waiter w LEFT JOIN process o ON o.id = w.owner LEFT JOIN process p ON p.id = w.waiting
              WHERE w.scope = ?1 ORDER BY w.seq";
         let mut statement = self.sql.prepare_cached(sql)?;
@@ -102,6 +106,11 @@ impl View<'_> {
         Ok(waiters)
     }
 
+    /// For how long it has waited.
+    pub(crate) fn waited(&self, waiter: &Waiter) -> Duration {
+        self.steady.since(waiter.since_steady)
+    }
+
     /// Not granted yet, and with somebody asleep.
     pub(crate) fn is_waiting(&self, waiter: &Waiter) -> bool {
         waiter.granted_at.is_none() && self.is_there(waiter)
@@ -112,7 +121,7 @@ impl View<'_> {
         match self.life(&waiter.waiting) {
             Life::Alive => true,
             Life::Dead => false,
-            Life::Unknown => self.now < waiter.deadline.plus(GRACE),
+            Life::Unknown => self.steady < waiter.deadline.plus(GRACE),
         }
     }
 
@@ -230,7 +239,7 @@ impl View<'_> {
             id: waiter.id.clone(),
             fence: None,
             process: is_local.then(|| waiter.waiting.clone()),
-            until: (!is_local).then(|| waiter.deadline.plus(GRACE)),
+            rest: (!is_local).then(|| waiter.deadline.plus(GRACE).since(self.steady)),
         }
     }
 
@@ -240,7 +249,7 @@ impl View<'_> {
             id: lock.id.0.clone(),
             fence: Some(lock.fence),
             process: is_local.then(|| lock.owner.clone()),
-            until: (!is_local || !lock.supervised).then_some(lock.lease.expires_at),
+            rest: (!is_local || !lock.supervised).then(|| lock.lease.expires_at.since(self.now)),
         }
     }
 }
@@ -265,7 +274,8 @@ fn waiter(row: &rusqlite::Row<'_>) -> rusqlite::Result<Waiter> {
         lacking: Vec::new(),
         granted_at: row.get::<_, Option<i64>>(9)?.map(Timestamp::from_millis),
         waiting: rows::owner(row, 15)?,
-        deadline: rows::timestamp(row, 20)?,
+        deadline: SteadyTime::from_millis(row.get(20)?),
+        since_steady: SteadyTime::from_millis(row.get(21)?),
     })
 }
 
@@ -280,11 +290,11 @@ impl Change<'_> {
         let owner = self.process_row(&request.party.owner)?;
         let me = crate::process::current();
         let waiting = self.process_row(&me)?;
-        let (party, deadline) = (&request.party, self.now.plus(patience));
+        let (party, deadline) = (&request.party, self.steady.plus(patience));
         let sql =
             "INSERT INTO waiter (id, scope, agent, issue, run, owner, supervised, waiting, since, deadline,
-                 ttl_ms, reason)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+                 ttl_ms, reason, since_steady)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
         self.sql.prepare_cached(sql)?.execute(params![
             id,
             self.scope,
@@ -298,6 +308,7 @@ impl Change<'_> {
             deadline.as_millis(),
             millis(request.ttl),
             request.reason,
+            self.steady.as_millis(),
         ])?;
         let seq = self.sql.last_insert_rowid();
         let wants = request.sorted_wants();
@@ -323,6 +334,7 @@ impl Change<'_> {
             lacking,
             waiting: me,
             since: self.now,
+            since_steady: self.steady,
             deadline,
             granted_at: None,
         })
@@ -378,7 +390,7 @@ impl Change<'_> {
         if !self.obstructions(agent, wants)?.conflicts.is_empty() {
             return Ok(false);
         }
-        let waited = self.now.since(waiter.since).as_millis();
+        let waited = self.waited(waiter).as_millis();
         // Until the waiter has learned of it, the lock lives with the waiting process: if that dies, so does the grant.
         let party = Party { owner: waiter.waiting.clone(), ..waiter.request.party.clone() };
         self.grant(&Request { party, ..waiter.request.clone() }, Some(waited))?;
@@ -401,7 +413,7 @@ impl Change<'_> {
             EventKind::WaitAbandoned,
             &waiter.request.party,
             target,
-            &json!({ "waiter": waiter.id }),
+            &json!({ "waiter": waiter.id, "waited_ms": self.waited(waiter).as_millis() }),
         )?;
         Ok(())
     }

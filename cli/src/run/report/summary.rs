@@ -14,7 +14,7 @@ use crate::ui::{BOLD, GREEN, RED, YELLOW, plain, span, table};
 const NAMED_ISSUES: usize = 5;
 
 pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
-    let took = span(summary.ended_at.since(summary.started_at));
+    let took = span(summary.took);
     writeln!(out, "\n{BOLD}run {}{BOLD:#}, {took}", summary.run)?;
     if !summary.attempts.is_empty() {
         let rows: Vec<[String; 5]> = summary.attempts.iter().map(row).collect();
@@ -154,6 +154,9 @@ fn write_contention(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
             count(contention.lock_waits, "wait", "waits"),
             count(contention.refusals, "refusal", "refusals")
         )?;
+    }
+    if let Some(sentence) = contention.time.sentence() {
+        writeln!(out, "{}", plain(sentence))?;
     }
     contention.warnings.iter().try_for_each(|warning| writeln!(out, "warning: {warning}"))?;
     writeln!(out, "more: mala logs list")

@@ -1,6 +1,7 @@
 //! The journal of a run and the locks of its agents, in the store. Every change is one transaction that may be repeated.
 
 use std::sync::MutexGuard;
+use std::time::Duration;
 
 use mala_core::issue::BLOCKED;
 use mala_core::{
@@ -17,7 +18,7 @@ use serde_json::{Value, json};
 use super::BlockingOps;
 use crate::error::{EngineError, Result};
 use crate::event::Held;
-use crate::health::{self, Contention};
+use crate::health::{self, Contention, TimeSpent};
 use crate::options::Keeping;
 use crate::source::mala as person;
 
@@ -241,9 +242,28 @@ impl BlockingOps {
         Ok(store.check(&AgentId::nobody(), files)?.iter().map(held).collect())
     }
 
-    pub(crate) fn contention(&self, since: Timestamp) -> Result<Contention> {
+    /// For how much of the last `span` the agent has waited for files and for its turn to test.
+    pub(crate) fn waited(&self, agent: &AgentId, span: Duration) -> Result<Duration> {
+        Ok(self.store()?.waited(agent, span)?)
+    }
+
+    /// How long ago the agent last had a turn to test, if that was in the last `span`.
+    pub(crate) fn last_turn(&self, agent: &AgentId, span: Duration) -> Result<Option<Duration>> {
+        Ok(self.store()?.last_turn(agent, span)?)
+    }
+
+    /// Agents that have waited for files or for a turn for at least so long, and still do.
+    pub(crate) fn waiting_for(&self, span: Duration) -> Result<Vec<AgentId>> {
+        Ok(self.store()?.waiting_for(span)?)
+    }
+
+    /// How much agents got in each other's way since the run began.
+    pub(crate) fn contention(&self) -> Result<Contention> {
         let mut store = self.store()?;
-        let mut events = store.events(&EventFilter { since: Some(since), ..EventFilter::default() })?;
+        let kind = Some(EventKind::RunStarted.as_str().to_owned());
+        let began = store.events(&EventFilter { kind, limit: Some(1), ..EventFilter::default() })?;
+        let began = began.first().map_or(0, |event| event.seq);
+        let mut events = store.events(&EventFilter { after: Some(began), ..EventFilter::default() })?;
         events.retain(|event| event.agent.as_ref().is_none_or(|agent| !agent.starts_with(SELF_TEST)));
         // Turns are there to be waited for.
         events.retain(|event| event.target != Some(TargetKind::Name));
@@ -251,11 +271,13 @@ impl BlockingOps {
             let is = |kind: &str| kinds.iter().any(|known| known.as_str() == kind);
             u64::try_from(events.iter().filter(|event| is(&event.kind)).count()).unwrap_or(u64::MAX)
         };
-        let health = health::judge(store.status()?.health, &self.options.health);
+        let time = TimeSpent::from(&store.agent_time(Fence(began))?);
+        let health = health::judge(&store.status()?.health, &self.options.health);
         Ok(Contention {
             lock_tries: count(TRIES),
             lock_waits: count(&[EventKind::WaitStarted]),
             refusals: count(&[EventKind::LockRefused]),
+            time,
             warnings: health.iter().map(|warning| warning.text.clone()).collect(),
             advice: health.iter().map(|warning| warning.advice).collect(),
         })

@@ -155,9 +155,8 @@ impl BlockingOps {
         files: &BTreeSet<RepoPath>,
         staged: &BTreeSet<RepoPath>,
     ) -> Result<(Vec<SavedRef>, Vec<SavedRef>)> {
-        let Attempt { issue, agent, number, .. } = attempt;
-        let name = salvage::attempt_ref(issue, *number);
-        let message = format!("{issue}: work of attempt {number} by {agent}\n\n{reason}\n");
+        let name = salvage::attempt_ref(&attempt.issue, attempt.number);
+        let message = salvage::work_message(attempt, reason);
         let earlier = self.with_earlier(attempt, &name, None)?;
         let now = salvage::save(&self.repo, &name, &self.still_to_save(attempt, &earlier, files)?, &message)?;
         // Nothing was written, so the refs are as they were.
@@ -190,7 +189,7 @@ impl BlockingOps {
     }
 
     fn with_earlier(&self, attempt: &Attempt, name: &str, now: Option<SavedRef>) -> Result<Vec<SavedRef>> {
-        let mut all = salvage::saved_as(&self.repo, name, attempt.started_at)?;
+        let mut all = salvage::saved_as(&self.repo, name, Some(&attempt.run))?;
         all.extend(now.filter(|now| !all.contains(now)));
         Ok(all)
     }

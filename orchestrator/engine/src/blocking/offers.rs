@@ -6,8 +6,9 @@
 use std::collections::BTreeSet;
 
 use mala_core::{Attempt, AttemptId, AttemptState, CheckName, Entry, EntryState, IssueId, crash_point};
+use mala_git::RepoPath;
 use mala_git::salvage::{self, SavedRef};
-use mala_git::{Oid, RepoPath};
+use mala_git::saved_work::changed_after;
 use mala_landing::offer::last_offer;
 use mala_store::{EntryFilter, NewEntry};
 
@@ -95,7 +96,7 @@ impl BlockingOps {
     /// Takes what the attempt has offered out of the checkout. What it has changed since is saved. A file that cannot be restored
     /// stays where it is: landing looks at what it would write, and the note names it.
     fn take_out(&self, attempt: &Attempt) -> Result<CheckoutState> {
-        let offer = self.offer_of(attempt)?.map(|offer| later_than(&offer.commit)).unwrap_or_default();
+        let offer = self.offer_of(attempt)?.map(|offer| changed_after(&offer.commit)).unwrap_or_default();
         let Leftovers { trouble, .. } = self.salvage(attempt, &offer);
         match trouble {
             None => Ok(CheckoutState::Restored),
@@ -107,12 +108,12 @@ impl BlockingOps {
     /// Puts the work of a rejected offer back into the checkout, with what was changed after it.
     pub(crate) fn put_back_work(&self, attempt: &Attempt) -> Result<PutBack> {
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);
-        let later = salvage::saved_as(&self.repo, &name, attempt.started_at)?;
+        let later = salvage::saved_as(&self.repo, &name, Some(&attempt.run))?;
         let Some(offer) = self.offer_of(attempt)? else { return Ok(PutBack::InPlace) };
         let (mut files, mut is_in_place) = (BTreeSet::new(), true);
         for saved in later.iter().rev() {
             // What was saved with an earlier offer is older than this one.
-            if self.repo.commit(&saved.commit)?.message.contains(&later_than(&offer.commit)) {
+            if self.repo.commit(&saved.commit)?.message.contains(&changed_after(&offer.commit)) {
                 is_in_place &= salvage::put_in_place_without(&self.repo, saved, &files)?;
                 files.extend(saved.files(&self.repo)?);
             }
@@ -191,7 +192,7 @@ impl BlockingOps {
             return Ok(left);
         }
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);
-        let saved = salvage::saved_as(&self.repo, &name, attempt.started_at)?;
+        let saved = salvage::saved_as(&self.repo, &name, Some(&attempt.run))?;
         let mut files = BTreeSet::new();
         for saved in &saved {
             files.extend(saved.files(&self.repo)?);
@@ -225,11 +226,6 @@ pub(super) fn fate_of(entry: &Entry) -> Option<Fate> {
         state if state.is_over() => Some(Fate::Rejected(why())),
         _ => None,
     }
-}
-
-/// By this it is told to which offer saved changes belong.
-fn later_than(offer: &Oid) -> String {
-    format!("changed after {offer} was offered")
 }
 
 /// What an agent is told that has changed files after its offer.

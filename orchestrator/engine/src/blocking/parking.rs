@@ -162,7 +162,7 @@ impl BlockingOps {
         let files = self.own_files(attempt, &before)?;
         let unlike = Unlike::of(&self.repo, &files, &before)?;
         let name = salvage::aside_ref(&attempt.issue, attempt.number);
-        let message = format!("{}: work of {}\n\n{reason}\n", attempt.issue, attempt.agent);
+        let message = salvage::work_message(attempt, reason);
         let saved = salvage::save(&self.repo, &name, &unlike.files, &message)?;
         crash_point("yield:saved");
         if let Some(trouble) = self.salvage(attempt, reason).trouble {
@@ -189,7 +189,7 @@ impl BlockingOps {
     /// What the attempt has put aside and not got back.
     pub(super) fn aside_of(&self, attempt: &Attempt) -> Result<Vec<SavedRef>> {
         let name = salvage::aside_ref(&attempt.issue, attempt.number);
-        Ok(salvage::saved_as(&self.repo, &name, attempt.started_at)?)
+        Ok(salvage::saved_as(&self.repo, &name, Some(&attempt.run))?)
     }
 
     /// Those of the files that the attempt has put aside as they are.

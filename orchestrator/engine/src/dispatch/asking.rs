@@ -44,10 +44,11 @@ impl Dispatcher {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let (now, wait) = (self.ops.clock.now(), self.ops.options.answer_wait);
         job.questions_left = if needs_answer { 0 } else { job.questions_left - 1 };
-        let until = Instant::now() + wait;
+        let since = Instant::now();
+        let until = since + wait;
         let (notes, looked_at) = (None, None);
         job.phase =
-            Phase::Asking(Question { text: text.clone(), until, since: now, needs_answer, notes, looked_at });
+            Phase::Asking(Question { text: text.clone(), until, since, needs_answer, notes, looked_at });
         let agent = job.attempt.agent.clone();
         self.count_notes(id);
         self.tell(&Event::NeedsInput { issue: id.clone(), agent, question: text, until: now.plus(wait) });
@@ -86,10 +87,10 @@ impl Dispatcher {
     }
 
     async fn go_on_after_question(&mut self, id: &IssueId, answer: Option<Answer>) {
-        let now = self.ops.clock.now();
+        let now = Instant::now();
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Phase::Asking(question) = mem::replace(&mut job.phase, Phase::Starting) else { return };
-        job.meter.pause(now.since(question.since), now);
+        job.meter.pause(now.saturating_duration_since(question.since), now);
         if answer.is_none() && question.needs_answer {
             return self.leave_to_a_person(id, &question.text);
         }

@@ -83,7 +83,7 @@ impl Dispatcher {
             self.warn(&format!("{id}: {notice}"));
         }
         let mut summary = summary_of(&job, result, reason, end);
-        summary.took = self.ops.clock.now().since(job.started);
+        summary.took = job.started.elapsed();
         self.tell(&event_of(&summary));
         self.attempts.push(summary);
         match result {
@@ -92,7 +92,6 @@ impl Dispatcher {
             AttemptResult::HandedOver => self.try_again(&job),
         }
         self.ask_for_issues();
-        self.ask_for_health();
         // Its files are free now.
         self.work_queue();
     }

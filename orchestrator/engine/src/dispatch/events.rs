@@ -9,7 +9,6 @@ use super::feed::Found;
 use super::job::Phase;
 use crate::blocking::{Claim, EndResult, Fate, Fingerprint, PersonNote, PutBack, Queued, WaitOutcome};
 use crate::error::{Result, causes};
-use crate::health::Contention;
 use crate::session::SessionEvent;
 use crate::validator::Judgement;
 
@@ -19,7 +18,6 @@ pub(super) enum WorkerEvent {
     Ready(Result<Found>),
     Claimed(IssueId, Result<Claim>),
     PutBack(IssueId, Result<()>),
-    Health(Result<Contention>),
     SessionKept(Result<()>),
     /// The landing queue has come to something.
     Round(Box<Round>),
@@ -60,9 +58,7 @@ impl Dispatcher {
                     self.fail("put an issue back", source);
                 }
             }
-            WorkerEvent::Health(Ok(contention)) => self.mitigate(&contention),
-            // It is looked at again when the next attempt ends.
-            WorkerEvent::Health(Err(_)) | WorkerEvent::SessionKept(Ok(())) => {}
+            WorkerEvent::SessionKept(Ok(())) => {}
             WorkerEvent::SessionKept(Err(error)) => {
                 self.warn(&format!("a session could not be written down: {}", causes(&error)));
             }

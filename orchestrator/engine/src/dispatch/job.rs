@@ -30,7 +30,7 @@ pub(super) struct Job {
     pub(super) profile: Profile,
     pub(super) limits: Limits,
     pub(super) meter: Meter,
-    pub(super) started: Timestamp,
+    pub(super) started: Instant,
     pub(super) log: PathBuf,
     /// The client's own name for the conversation.
     pub(super) session_id: Option<String>,
@@ -54,7 +54,7 @@ pub(super) struct Job {
     pub(super) awaited: Awaited,
     /// What became known while it waited, in words.
     pub(super) news: Vec<String>,
-    pub(super) parked_since: Timestamp,
+    pub(super) parked_since: Instant,
     /// Waits so far; what an earlier one has come to means nothing any more.
     pub(super) wait_number: u32,
     /// Whom it yields to.
@@ -131,7 +131,9 @@ impl Cut {
 #[derive(Debug)]
 pub(super) struct Backoff {
     pub(super) until: Instant,
-    pub(super) since: Timestamp,
+    /// The moment that the client has named, for a clock that goes on while the machine sleeps.
+    pub(super) until_by_clock: Timestamp,
+    pub(super) since: Instant,
     pub(super) why: String,
 }
 
@@ -159,7 +161,7 @@ pub(super) struct Judging {
 
 #[derive(Debug)]
 pub(super) struct Due {
-    pub(super) since: Timestamp,
+    pub(super) since: Instant,
     pub(super) next: AfterWait,
     /// An agent at work waits for what this one holds.
     pub(super) is_awaited: bool,
@@ -179,7 +181,7 @@ pub(super) enum AfterWait {
 pub(super) struct Question {
     pub(super) text: String,
     pub(super) until: Instant,
-    pub(super) since: Timestamp,
+    pub(super) since: Instant,
     /// Without an answer the agent cannot go on: there is no round left in which to tell it so.
     pub(super) needs_answer: bool,
     /// Notes on the issue when it was asked; those that come later are the answer.
@@ -214,7 +216,7 @@ impl Job {
         (attempt, issue): (Attempt, Issue),
         (profile, limits): (Profile, Limits),
         log: PathBuf,
-        now: Timestamp,
+        now: Instant,
     ) -> Self {
         Self {
             issue,

@@ -274,7 +274,7 @@ impl Dispatcher {
                 if let (PutBack::Overtaken, Some(offer)) = (back, &job.judgement.offer) {
                     job.judgement.failed.push(not_in_place(&offer.pin));
                 }
-                let since = self.ops.clock.now();
+                let since = Instant::now();
                 job.phase = Phase::Due(Due { since, next: AfterWait::Retry, is_awaited: false });
             }
             Err(error) => {

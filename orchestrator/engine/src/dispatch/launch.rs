@@ -2,6 +2,7 @@
 
 use mala_core::IssueId;
 use mala_store::Progress;
+use tokio::time::Instant;
 
 use super::job::{Job, Phase, Running};
 use super::{Dispatcher, causes};
@@ -9,7 +10,7 @@ use super::{Dispatcher, causes};
 use crate::blocking::{Answer, Cause, ClaimedIssue, Continuation};
 use crate::error::Result;
 use crate::event::Event;
-use crate::prompt::{self, Tests};
+use crate::prompt;
 use crate::session::{Session, SessionOrder, file_name};
 use crate::{State, Step};
 
@@ -47,7 +48,7 @@ impl Dispatcher {
         let log = folder.join(format!("{}.log", file_name(attempt.agent.as_str())));
         self.left.remove(&id);
         self.begun.insert(id.clone());
-        let mut job = Job::new((attempt, issue), (profile, limits), log, self.ops.clock.now());
+        let mut job = Job::new((attempt, issue), (profile, limits), log, Instant::now());
         job.session_id = left.as_ref().and_then(|left| left.session_for(&job.profile));
         self.jobs.insert(id.clone(), job);
         self.launch(&id, Purpose::Begin(left)).await;
@@ -74,7 +75,7 @@ impl Dispatcher {
         if let Some(job) = self.jobs.get_mut(id) {
             job.phase = Phase::Running(Running { session, cut: None, is_resumed });
             job.last_turn.failure = None;
-            job.meter.sign_of_life(self.ops.clock.now());
+            job.meter.sign_of_life(Instant::now());
         }
         self.tell(&Event::Started { issue: id.clone(), agent, pid, session: resumed });
     }
@@ -104,8 +105,7 @@ impl Dispatcher {
         match rest {
             Some(rest) if job.has_conversation() => rest,
             rest => {
-                let tests = if self.isolates_tests { Tests::Isolated } else { Tests::InTurn };
-                let task = prompt::task(options, self.ops.repo.root(), &job.issue, &job.attempt, tests);
+                let task = prompt::task(options, self.ops.repo.root(), &job.issue, &job.attempt);
                 rest.map_or(task.clone(), |rest| format!("{task}\n---\n\n{rest}"))
             }
         }

@@ -7,8 +7,9 @@
 
 use std::{io, mem};
 
-use mala_core::{Ask, IssueId, Timestamp};
+use mala_core::{Ask, IssueId};
 use mala_store::{IssueEnd, Progress, show_circle};
+use tokio::time::Instant;
 
 use super::events::JobEvent;
 use super::job::{AfterWait, Due, Job, Phase, WaitHistory, Waiting};
@@ -31,7 +32,7 @@ impl Dispatcher {
         let Some(job) = self.jobs.get_mut(id).filter(goes_on) else { return false };
         // Once: twice in a row would go on for ever.
         job.waits = WaitHistory::PutOffForNothing;
-        job.phase = due(self.ops.clock.now(), "the call that was put off can be made now".to_owned());
+        job.phase = due(Instant::now(), "the call that was put off can be made now".to_owned());
         true
     }
 
@@ -46,7 +47,7 @@ impl Dispatcher {
         let asked = tokio::task::spawn_blocking(move || ops.awaited(&attempt)).await;
         // If that cannot be found out, it goes on as if it waited for nothing.
         let awaited = asked.ok().and_then(Result::ok).unwrap_or_default();
-        let now = self.ops.clock.now();
+        let now = Instant::now();
         let Some(job) = self.jobs.get_mut(id).filter(|_| !awaited.is_empty()) else { return false };
         job.waits = WaitHistory::Fine;
         let held =
@@ -86,12 +87,12 @@ impl Dispatcher {
 
     /// The wait is over: the session goes on when there is a seat.
     pub(super) fn wait_ended(&mut self, id: &IssueId, outcome: WaitOutcome, work: Option<&str>) {
-        let now = self.ops.clock.now();
+        let now = Instant::now();
         let Some(job) = self.jobs.get_mut(id) else { return };
         let awaited = mem::take(&mut job.awaited);
         if work.is_some() || !awaited.issues.is_empty() || !job.news.is_empty() {
             // The store knows how long it stood in the queue for files, but of nothing else.
-            job.meter.pause(now.since(job.parked_since), now);
+            job.meter.pause(now.saturating_duration_since(job.parked_since), now);
         }
         let files: Vec<String> = awaited.asks.iter().map(|ask| format!("`{}`", ask.want.target)).collect();
         let files = (!files.is_empty()).then(|| files.join(", "));
@@ -128,7 +129,7 @@ impl Dispatcher {
     }
 
     /// The next job that may go on, with since when and why.
-    fn next_due(&self) -> Option<(IssueId, Timestamp, AfterWait)> {
+    fn next_due(&self) -> Option<(IssueId, Instant, AfterWait)> {
         let has_seat = self.has_seat();
         let due = self.jobs.iter().filter_map(|(id, job)| match &job.phase {
             Phase::Due(due) if has_seat || due.is_awaited => Some((id, due)),
@@ -138,12 +139,12 @@ impl Dispatcher {
         Some((id.clone(), due.since, due.next.clone()))
     }
 
-    async fn go_on(&mut self, id: &IssueId, since: Timestamp, next: AfterWait) {
+    async fn go_on(&mut self, id: &IssueId, since: Instant, next: AfterWait) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.phase = Phase::Starting;
-        let now = self.ops.clock.now();
+        let now = Instant::now();
         // The store knows how long it stood in the queue, but not that it had to wait for a seat.
-        job.meter.pause(now.since(since), now);
+        job.meter.pause(now.saturating_duration_since(since), now);
         let (agent, was_judged) = (job.attempt.agent.clone(), job.state == State::Gating);
         if self.stopping != Stopping::No {
             // Its work was on the way into the checkout when the run was stopped.
@@ -185,6 +186,6 @@ fn ended(issue: &IssueId, end: &IssueEnd) -> String {
     }
 }
 
-fn due(since: Timestamp, why: String) -> Phase {
+fn due(since: Instant, why: String) -> Phase {
     Phase::Due(Due { since, next: AfterWait::GoOn(why), is_awaited: false })
 }

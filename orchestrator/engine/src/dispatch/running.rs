@@ -25,7 +25,7 @@ const MIN_BACKOFF: Duration = Duration::from_secs(1);
 impl Dispatcher {
     pub(super) fn on_progress(&mut self, id: &IssueId, progress: Vec<Progress>, usage: Usage) {
         let Some(job) = self.jobs.get_mut(id) else { return };
-        job.meter.sign_of_life(self.ops.clock.now());
+        job.meter.sign_of_life(Instant::now());
         job.meter.set_usage(usage);
         let agent = job.attempt.agent.clone();
         let (mut events, mut sessions) = (Vec::new(), Vec::new());
@@ -135,22 +135,25 @@ impl Dispatcher {
         };
         job.backoffs += 1;
         let why = limited.message.clone();
-        let until = Instant::now() + span;
-        job.phase = Phase::Backoff(Backoff { until, since: now, why: why.clone() });
+        let (since, until_by_clock) = (Instant::now(), now.plus(span));
+        let until = since + span;
+        job.phase = Phase::Backoff(Backoff { until, until_by_clock, since, why: why.clone() });
         let (agent, profile) = (job.attempt.agent.clone(), job.profile.name.clone());
         // Another agent that begins now with the same account would be told the same.
         self.limit_profile(profile, until, why.clone());
-        self.tell(&Event::Paused { issue: id.clone(), agent, why, until: now.plus(span) });
+        self.tell(&Event::Paused { issue: id.clone(), agent, why, until: until_by_clock });
     }
 
     pub(super) async fn end_backoff(&mut self, id: &IssueId) {
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let Phase::Backoff(Backoff { until, since, why }) = &job.phase else { return };
-        if *until > Instant::now() {
+        let Phase::Backoff(Backoff { until, until_by_clock, since, why }) = &job.phase else { return };
+        let now = Instant::now();
+        // Whichever comes first: a clock that was set back must not hold it up, and the limit goes on while the machine sleeps.
+        if *until > now && *until_by_clock > self.ops.clock.now() {
             return;
         }
-        let (now, why) = (self.ops.clock.now(), why.clone());
-        job.meter.pause(now.since(*since), now);
+        let why = why.clone();
+        job.meter.pause(now.saturating_duration_since(*since), now);
         let agent = job.attempt.agent.clone();
         self.tell(&Event::Resumed { issue: id.clone(), agent });
         self.launch(id, Purpose::GoOn { why }).await;
@@ -159,7 +162,7 @@ impl Dispatcher {
     pub(super) async fn check_time(&mut self, id: &IssueId) {
         let Some(job) = self.jobs.get(id) else { return };
         let is_cut = !matches!(&job.phase, Phase::Running(running) if running.cut.is_none());
-        let now = self.ops.clock.now();
+        let now = Instant::now();
         if is_cut || job.meter.timed_out(&job.limits, now, |_| Duration::ZERO).is_none() {
             return;
         }
@@ -169,10 +172,12 @@ impl Dispatcher {
         let (mut meter, limits) = (job.meter.clone(), job.limits);
         let asked = tokio::task::spawn_blocking(move || {
             // A test may run for long without a word.
-            if let Some(tested) = ops.last_tested(&agent, meter.last_sign()).ok()? {
-                meter.sign_of_life(tested);
+            let silent = now.saturating_duration_since(meter.last_sign());
+            if let Some(ago) = ops.last_turn(&agent, silent).ok()? {
+                meter.sign_of_life(now.checked_sub(ago).unwrap_or(now));
             }
-            let waited = |since| ops.waited(&agent, since).unwrap_or(Duration::MAX);
+            let waited =
+                |since| ops.waited(&agent, now.saturating_duration_since(since)).unwrap_or(Duration::MAX);
             Some((meter.last_sign(), meter.timed_out(&limits, now, waited)))
         });
         let Ok(Some((last_sign, reached))) = asked.await else { return };

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
-use mala_core::{IssueId, Owner, Timestamp};
+use mala_core::{Attempt, IssueId, Owner, RunId};
 use thiserror::Error;
 
 use self::before::Untouched;
@@ -197,15 +197,27 @@ pub fn save_staged(
     keep(repo, name, &Work { head, tree, files, message }).map(Some)
 }
 
-/// All that was saved under `name` since then, the first one first.
-pub fn saved_as(repo: &Repo, name: &str, since: Timestamp) -> Result<Vec<SavedRef>, SalvageError> {
-    // Git tells whole seconds.
-    let since = since.as_millis() / 1000 * 1000;
+/// What a commit with unfinished work of an attempt says.
+pub fn work_message(attempt: &Attempt, reason: &str) -> String {
+    let Attempt { issue, number, agent, run, .. } = attempt;
+    format!("{issue}: work of attempt {number} by {agent}\n\n{reason}\n\n{}\n", of_run(run))
+}
+
+/// In a store that was begun anew, attempts get numbers that others have had. Their runs tell them apart; dates would not, as
+/// clocks can be set.
+fn of_run(run: &RunId) -> String {
+    format!("Mala-Run: {run}")
+}
+
+/// All that was saved under `name`, by whichever run or by this one, the first one first.
+pub fn saved_as(repo: &Repo, name: &str, run: Option<&RunId>) -> Result<Vec<SavedRef>, SalvageError> {
+    let line = run.map(of_run);
     let mut all = Vec::new();
     for number in 1.. {
         let name = numbered(name, number);
         let Some(commit) = repo.resolve(&name)? else { break };
-        if repo.commit(&commit)?.committed_at.as_millis() >= since {
+        let message = repo.commit(&commit)?.message;
+        if line.as_ref().is_none_or(|line| message.lines().any(|other| other == line)) {
             all.push(SavedRef { name, commit });
         }
     }

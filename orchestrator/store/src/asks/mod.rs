@@ -58,7 +58,7 @@ impl Store {
     pub fn taken_from(&mut self, agent: &AgentId, target: &Target) -> Result<Option<Ask>> {
         let wanted = Want { target: target.clone(), aliases: Vec::new(), mode: Mode::Exclusive };
         self.read(|view| {
-            let condition = "scope = ?1 AND holder = ?2 AND state = 3 ORDER BY answered_at DESC, id";
+            let condition = "scope = ?1 AND holder = ?2 AND state = 3 ORDER BY fence DESC, made DESC";
             let taken = view.asks_where(condition, params![view.scope, agent.as_str()])?;
             let is_about = |ask: &Ask| ask.want.claim(agent).overlaps(&wanted.claim(agent));
             Ok(taken.into_iter().find(is_about))
@@ -69,7 +69,7 @@ impl Store {
     pub fn asks(&mut self, filter: &AskFilter) -> Result<Vec<Ask>> {
         self.read(|view| {
             let mut asks = match filter.ended {
-                true => view.asks_where("scope = ?1 ORDER BY created_at, id", params![view.scope])?,
+                true => view.asks_where("scope = ?1 ORDER BY made, created_at, id", params![view.scope])?,
                 false => view.pending_asks()?,
             };
             asks.retain(|ask| filter.asker.as_ref().is_none_or(|asker| ask.asker == *asker));

@@ -11,17 +11,19 @@ use crate::events::EventKind;
 use crate::ids::fresh_id;
 use crate::notices::{About, Heard};
 use crate::rows::{self, kind_of, mode_number};
+use crate::steady::Now;
 use crate::view::View;
 
 const COLUMNS: &str =
     "kind, path, mode, aliases, ttl_ms, id, lock, fence, asker, holder, why, urgent, state, created_at,
-     due_at, eta, deferrals, answered_at, escalated_at, ended_by";
+     due_at, eta, deferrals, answered_at, escalated_at, ended_by, due_steady";
 
 impl View<'_> {
     pub(crate) fn ask_by_id(&self, id: &AskId) -> Result<Option<Ask>, Fault> {
         let sql = format!("SELECT {COLUMNS} FROM ask WHERE id = ?1 AND scope = ?2");
         let mut statement = self.sql.prepare_cached(&sql)?;
-        Ok(statement.query_row(params![id.0, self.scope], ask).optional()?)
+        let now = self.clocks();
+        Ok(statement.query_row(params![id.0, self.scope], |row| ask(row, now)).optional()?)
     }
 
     pub(crate) fn must_find_ask(&self, id: &AskId) -> Result<Ask, Fault> {
@@ -38,11 +40,11 @@ impl View<'_> {
 
     /// All asks of this scope that wait for an answer.
     pub(crate) fn pending_asks(&self) -> Result<Vec<Ask>, Fault> {
-        self.asks_where("scope = ?1 AND state < 2 ORDER BY created_at, id", params![self.scope])
+        self.asks_where("scope = ?1 AND state < 2 ORDER BY made, created_at, id", params![self.scope])
     }
 
     pub(crate) fn pending_asks_about(&self, lock: &str) -> Result<Vec<Ask>, Fault> {
-        let condition = "scope = ?1 AND lock = ?2 AND state < 2 ORDER BY created_at, id";
+        let condition = "scope = ?1 AND lock = ?2 AND state < 2 ORDER BY made, created_at, id";
         self.asks_where(condition, params![self.scope, lock])
     }
 
@@ -53,11 +55,13 @@ impl View<'_> {
     ) -> Result<Vec<Ask>, Fault> {
         let sql = format!("SELECT {COLUMNS} FROM ask WHERE {condition}");
         let mut statement = self.sql.prepare_cached(&sql)?;
-        Ok(statement.query_map(params, ask)?.collect::<Result<_, _>>()?)
+        let now = self.clocks();
+        Ok(statement.query_map(params, |row| ask(row, now))?.collect::<Result<_, _>>()?)
     }
 }
 
-fn ask(row: &Row<'_>) -> rusqlite::Result<Ask> {
+fn ask(row: &Row<'_>, now: Now) -> rusqlite::Result<Ask> {
+    let due = rows::steady(row, 20)?;
     let aliases: Vec<u8> = row.get(3)?;
     let aliases = aliases.split_inclusive(|byte| *byte == 0).map(|name| &name[..name.len() - 1]);
     let aliases = aliases.map(|name| Key::from_stored(name.to_vec())).collect();
@@ -73,8 +77,8 @@ fn ask(row: &Row<'_>) -> rusqlite::Result<Ask> {
         urgency: if row.get(11)? { Urgency::Urgent } else { Urgency::Normal },
         state: state(row, 12)?,
         created_at: rows::timestamp(row, 13)?,
-        due_at: rows::timestamp(row, 14)?,
-        eta: row.get::<_, Option<i64>>(15)?.map(Timestamp::from_millis),
+        due_at: now.wall_end(rows::timestamp(row, 14)?, due),
+        eta: row.get::<_, Option<i64>>(15)?.map(|eta| now.wall_end(Timestamp::from_millis(eta), due)),
         deferrals: row.get(16)?,
         answered_at: row.get::<_, Option<i64>>(17)?.map(Timestamp::from_millis),
         escalated_at: row.get::<_, Option<i64>>(18)?.map(Timestamp::from_millis),
@@ -113,8 +117,10 @@ impl Change<'_> {
     pub(crate) fn insert_ask(&mut self, ask: &Ask) -> Result<(), Fault> {
         let sql =
             "INSERT INTO ask (id, scope, kind, path, mode, aliases, ttl_ms, lock, fence, asker, holder, why,
-                 urgent, state, created_at, due_at, deferrals)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+                 urgent, state, created_at, due_at, deferrals, due_steady, made)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+        // The event that says so is the next one.
+        let made = self.newest_event()?.0 + 1;
         self.sql.prepare_cached(sql)?.execute(params![
             ask.id.0,
             self.scope,
@@ -133,6 +139,8 @@ impl Change<'_> {
             ask.created_at.as_millis(),
             ask.due_at.as_millis(),
             ask.deferrals,
+            self.clocks().steady_end(ask.due_at).as_millis(),
+            made,
         ])?;
         Ok(())
     }
@@ -140,7 +148,7 @@ impl Change<'_> {
     /// Stores what may change about an ask.
     pub(crate) fn update_ask(&mut self, ask: &Ask) -> Result<(), Fault> {
         let sql = "UPDATE ask SET fence = ?2, why = ?3, urgent = ?4, state = ?5, due_at = ?6, eta = ?7, deferrals = ?8,
-                 answered_at = ?9, escalated_at = ?10, ended_by = ?11
+                 answered_at = ?9, escalated_at = ?10, ended_by = ?11, due_steady = ?12
              WHERE id = ?1";
         let moment = |at: Option<Timestamp>| at.map(Timestamp::as_millis);
         self.sql.prepare_cached(sql)?.execute(params![
@@ -155,6 +163,7 @@ impl Change<'_> {
             moment(ask.answered_at),
             moment(ask.escalated_at),
             ask.ended_by.as_ref().map(AgentId::as_str),
+            self.clocks().steady_end(ask.due_at).as_millis(),
         ])?;
         Ok(())
     }

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use mala_core::message::{Audience, Body, Importance, Who};
-use mala_core::{AgentId, Ask, AskId, AskState, Fence, Life, Lock, LockId, ThreadId, Timestamp};
+use mala_core::{AgentId, Ask, AskId, AskState, Fence, Life, Lock, LockId, SteadyTime, ThreadId};
 use rusqlite::params;
 use serde_json::json;
 
@@ -65,7 +65,8 @@ impl Store {
 
 impl View<'_> {
     /// When the agent was last seen to do something.
-    fn last_sign(&self, agent: &AgentId) -> std::result::Result<Timestamp, Fault> {
+    fn last_sign(&self, agent: &AgentId) -> std::result::Result<SteadyTime, Fault> {
+        const AT: &str = "SELECT max(coalesce(steady, at)) FROM event WHERE seq =";
         let newest = |sql: &str| -> std::result::Result<i64, Fault> {
             let mut statement = self.sql.prepare_cached(sql)?;
             let at: Option<i64> =
@@ -73,16 +74,15 @@ impl View<'_> {
             Ok(at.unwrap_or(i64::MIN))
         };
         let signs = [
-            newest("SELECT max(max(seen_at, since)) FROM agent WHERE scope = ?1 AND name = ?2")?,
-            newest("SELECT max(acquired_at) FROM lock WHERE scope = ?1 AND agent = ?2")?,
-            newest("SELECT max(until) FROM tenure WHERE scope = ?1 AND agent = ?2")?,
-            newest(
-                "SELECT at FROM event WHERE seq = (
-                     SELECT max(seq) FROM event WHERE scope = ?1 AND agent = ?2 AND lock IS NULL)
-                 UNION ALL SELECT NULL LIMIT 1",
-            )?,
+            newest("SELECT max(seen_at) FROM agent WHERE scope = ?1 AND name = ?2")?,
+            // A lock's fence is the event by which it came to its holder.
+            newest(&format!("{AT} (SELECT max(fence) FROM lock WHERE scope = ?1 AND agent = ?2)"))?,
+            newest(&format!("{AT} (SELECT max(ended) FROM tenure WHERE scope = ?1 AND agent = ?2)"))?,
+            newest(&format!(
+                "{AT} (SELECT max(seq) FROM event WHERE scope = ?1 AND agent = ?2 AND lock IS NULL)"
+            ))?,
         ];
-        Ok(Timestamp::from_millis(signs.into_iter().max().unwrap_or(i64::MIN)))
+        Ok(SteadyTime::from_millis(signs.into_iter().max().unwrap_or(i64::MIN)))
     }
 }
 
@@ -109,7 +109,7 @@ impl View<'_> {
             return Err(StoreError::AgentGone { agent: ask.asker }.into());
         }
         let lock = self.lock_asked_for(&ask, guard)?;
-        let idle = self.now.since(self.last_sign(&ask.holder)?);
+        let idle = self.steady.since(self.last_sign(&ask.holder)?);
         if !forced {
             self.refuse_to_take(&ask, &lock, guard, idle)?;
         }

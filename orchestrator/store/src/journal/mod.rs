@@ -98,12 +98,14 @@ impl Store {
     /// Notes that this process runs the attempt's agent from now on. One whose attempt is over must not start it.
     pub fn supervise(&mut self, id: AttemptId, supervisor: &Owner) -> Result<()> {
         self.write(|change| {
-            let Attempt { state, .. } = change.must_find_attempt(id)?;
-            if state.is_over() {
-                return Err(JournalError::Over { id, state }.into());
+            let attempt = change.must_find_attempt(id)?;
+            if attempt.state.is_over() {
+                return Err(JournalError::Over { id, state: attempt.state }.into());
             }
             let process = change.process_row(supervisor)?;
             change.sql.execute("UPDATE attempt SET supervisor = ?2 WHERE id = ?1", params![id.0, process])?;
+            let detail = json!({ "pid": supervisor.pid });
+            change.record_attempt(EventKind::ProcessStarted, &attempt, detail)?;
             Ok(())
         })
     }
@@ -113,7 +115,11 @@ impl Store {
         self.write(|change| {
             let process = change.process_row(supervisor)?;
             let sql = "UPDATE attempt SET supervisor = NULL WHERE id = ?1 AND supervisor = ?2";
-            change.sql.execute(sql, params![id.0, process])?;
+            if change.sql.execute(sql, params![id.0, process])? > 0 {
+                let attempt = change.must_find_attempt(id)?;
+                let detail = json!({ "pid": supervisor.pid });
+                change.record_attempt(EventKind::ProcessEnded, &attempt, detail)?;
+            }
             Ok(())
         })
     }

@@ -398,11 +398,12 @@ impl Change<'_> {
     }
 
     fn end_landing(&mut self, landing: &LandingRow, kind: EventKind) -> std::result::Result<(), Fault> {
-        let LandingRow { branch, from, to, entries, started_at, .. } = landing;
+        let LandingRow { branch, from, to, entries, .. } = landing;
+        let took = self.landing_took(branch)?;
         self.delete_landing(branch)?;
         let detail = json!({
             "branch": branch, "from": from, "to": to, "entries": entries_json(entries),
-            "took_ms": self.now.since(*started_at).as_millis(),
+            "took_ms": took.as_millis(),
         });
         self.record_work(kind, Work::default(), &detail)?;
         Ok(())
@@ -433,8 +434,11 @@ impl Change<'_> {
         let work = Work { agent: entry.agent.as_ref(), issue: entry.issue.as_ref(), run: entry.run.as_ref() };
         let home = self.scope;
         self.enter_scope(self.scope_of_entry(entry.id)?);
-        self.record_work(kind, work, &detail)?;
+        let event = self.record_work(kind, work, &detail)?;
         self.enter_scope(home);
+        self.sql
+            .prepare_cached("UPDATE entry SET stepped = ?2 WHERE id = ?1")?
+            .execute([entry.id.0, event])?;
         Ok(())
     }
 }

@@ -3,8 +3,11 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
-use mala_core::{AgentId, AttemptId, Entry, EntryId, EntryState, IssueId, Life, Oid, RunId, Timestamp};
+use mala_core::{
+    AgentId, AttemptId, Entry, EntryId, EntryState, IssueId, Life, Oid, RunId, SteadyTime, Timestamp,
+};
 use rusqlite::{OptionalExtension, Row, params};
 
 use crate::change::Change;
@@ -45,7 +48,7 @@ impl View<'_> {
 
     pub(super) fn last_verdicts(&self, branch: &str, most: usize) -> Result<Vec<EntryState>, Fault> {
         let sql = "SELECT state FROM entry WHERE branch = ?1 AND state IN ('landed', 'red')
-             ORDER BY since DESC, id DESC LIMIT ?2";
+             ORDER BY stepped DESC, id DESC LIMIT ?2";
         let mut statement = self.sql.prepare_cached(sql)?;
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let states = statement.query_map(params![branch, most], |row| state(row, 0))?;
@@ -113,6 +116,13 @@ impl View<'_> {
             landing.entries = self.entries_of_landing(&landing.branch)?;
         }
         Ok(landings)
+    }
+
+    /// For how long the branch has been on the move.
+    pub(super) fn landing_took(&self, branch: &str) -> Result<Duration, Fault> {
+        let sql = "SELECT coalesce(started_steady, started_at) FROM landing WHERE branch = ?1";
+        let started = self.sql.prepare_cached(sql)?.query_row([branch], |row| row.get(0))?;
+        Ok(self.steady.since(SteadyTime::from_millis(started)))
     }
 
     fn entries_of_landing(&self, branch: &str) -> Result<Vec<(EntryId, Oid)>, Fault> {
@@ -234,8 +244,9 @@ impl Change<'_> {
 
     pub(super) fn insert_landing(&mut self, new: &NewLanding) -> Result<(), Fault> {
         let process = self.process_row(&new.owner)?;
-        let sql = "INSERT INTO landing (branch, from_commit, to_commit, directory, scope, owner, started_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        let sql = "INSERT INTO landing (branch, from_commit, to_commit, directory, scope, owner, started_at,
+                 started_steady)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
         self.sql.execute(
             sql,
             params![
@@ -246,6 +257,7 @@ impl Change<'_> {
                 self.scope,
                 process,
                 self.now.as_millis(),
+                self.steady.as_millis(),
             ],
         )?;
         let sql = "INSERT INTO landing_entry (branch, position, entry, landed_as) VALUES (?1, ?2, ?3, ?4)";

@@ -31,6 +31,10 @@ impl Clock for World {
     fn now(&self) -> Timestamp {
         Timestamp::from_millis(self.millis.load(Ordering::Relaxed))
     }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(self.millis.load(Ordering::Relaxed).try_into().unwrap())
+    }
 }
 
 impl Liveness for World {

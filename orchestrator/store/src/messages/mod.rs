@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mala_core::message::{Audience, Body, Importance, Letter, Message, MessageId, Who};
-use mala_core::{AgentId, Life, PersonId, ThreadId, Timestamp};
+use mala_core::{AgentId, Life, PersonId, SteadyTime, ThreadId, Timestamp};
 use rusqlite::{OptionalExtension, params};
 use serde_json::json;
 use thiserror::Error;
@@ -16,7 +16,7 @@ use crate::change::Change;
 use crate::error::{Fault, Result};
 use crate::events::EventKind;
 use crate::notices::About;
-use crate::rows::{name, timestamp, who_number};
+use crate::rows::{name, who_number};
 use crate::view::View;
 use rows::{importance_number, letter, message};
 
@@ -117,9 +117,9 @@ impl Store {
     pub fn overdue_acks(&mut self) -> Result<Vec<Letter>> {
         self.read(|view| {
             let condition =
-                "l.scope = ?1 AND l.ack_due IS NOT NULL AND l.acked_at IS NULL AND l.ack_due <= ?2
-                 ORDER BY l.ack_due, l.message";
-            view.letters_where(condition, params![view.scope, view.now.as_millis()])
+                "l.scope = ?1 AND l.ack_due IS NOT NULL AND l.acked_at IS NULL AND coalesce(l.ack_due_steady, l.ack_due) <= ?2
+                 ORDER BY coalesce(l.ack_due_steady, l.ack_due), l.message";
+            view.letters_where(condition, params![view.scope, view.steady.as_millis()])
         })
     }
 }
@@ -159,11 +159,12 @@ impl View<'_> {
     ) -> std::result::Result<Vec<Letter>, Fault> {
         let sql = format!(
             "SELECT m.seq, m.at, m.thread, m.from_kind, m.from_name, m.importance, m.body, m.broadcast, l.to_kind,
-                 l.to_name, l.read_at, l.ack_due, l.acked_at
+                 l.to_name, l.read_at, l.ack_due, l.acked_at, l.ack_due_steady
              FROM letter l LEFT JOIN message m ON m.seq = l.message WHERE {condition}"
         );
         let mut statement = self.sql.prepare_cached(&sql)?;
-        Ok(statement.query_map(params, letter)?.collect::<std::result::Result<_, _>>()?)
+        let now = self.clocks();
+        Ok(statement.query_map(params, |row| letter(row, now))?.collect::<std::result::Result<_, _>>()?)
     }
 
     /// Everybody who would get a message to everybody.
@@ -218,7 +219,7 @@ impl Change<'_> {
             "broadcast": is_broadcast,
         });
         let event = self.record_by(EventKind::MessageSent, &draft.from, None, &detail)?;
-        let ack_due = draft.ack_in.map(|span| self.now.plus(span).as_millis());
+        let ack_due = draft.ack_in.map(|span| self.now.plus(span));
         for who in &to {
             self.insert_letter(who, id, ack_due)?;
             if let Some(agent) = who.agent() {
@@ -241,33 +242,40 @@ impl Change<'_> {
         &mut self,
         who: &Who,
         id: MessageId,
-        ack_due: Option<i64>,
+        ack_due: Option<Timestamp>,
     ) -> std::result::Result<(), Fault> {
-        let sql =
-            "INSERT INTO letter (scope, to_kind, to_name, message, ack_due) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let row = params![self.scope, who_number(who), who.name(), id.0, ack_due];
+        let sql = "INSERT INTO letter (scope, to_kind, to_name, message, ack_due, ack_due_steady) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let steady = ack_due.map(|due| self.clocks().steady_end(due).as_millis());
+        let ack_due = ack_due.map(Timestamp::as_millis);
+        let row = params![self.scope, who_number(who), who.name(), id.0, ack_due, steady];
         self.sql.prepare_cached(sql)?.execute(row)?;
         Ok(())
     }
 
     fn refuse_flood(&self, from: &Who, limit: BroadcastLimit) -> std::result::Result<(), Fault> {
-        let sql =
-            "SELECT at FROM message WHERE scope = ?1 AND from_kind = ?2 AND from_name = ?3 AND broadcast = 1
-             AND at > ?4 ORDER BY at DESC LIMIT 1 OFFSET ?5";
-        let since = self.now.minus(limit.per).as_millis();
+        // The events know when on the steady line.
+        let sql = "SELECT coalesce(steady, at) FROM event
+             WHERE scope = ?1 AND agent IS ?2 AND lock IS NULL AND kind = ?3 AND coalesce(steady, at) > ?4
+               AND detail ->> 'broadcast' AND detail ->> 'person' IS ?5
+             ORDER BY seq DESC LIMIT 1 OFFSET ?6";
         let allowed_before = limit.most.checked_sub(1);
-        let Some(skip) = allowed_before else { return self.flood(from, limit, self.now) };
+        let Some(skip) = allowed_before else { return self.flood(from, limit, self.steady) };
+        let (agent, person) = match from {
+            Who::Agent(agent) => (Some(agent.as_str()), None),
+            Who::Person(person) => (None, Some(person.as_str())),
+        };
+        let since = self.steady.minus(limit.per).as_millis();
         let mut statement = self.sql.prepare_cached(sql)?;
-        let row = params![self.scope, who_number(from), from.name(), since, skip];
-        match statement.query_row(row, |row| timestamp(row, 0)).optional()? {
+        let row = params![self.scope, agent, EventKind::MessageSent.as_str(), since, person, skip];
+        match statement.query_row(row, |row| row.get(0).map(SteadyTime::from_millis)).optional()? {
             Some(first) => self.flood(from, limit, first),
             None => Ok(()),
         }
     }
 
-    fn flood(&self, from: &Who, limit: BroadcastLimit, first: Timestamp) -> std::result::Result<(), Fault> {
+    fn flood(&self, from: &Who, limit: BroadcastLimit, first: SteadyTime) -> std::result::Result<(), Fault> {
         let BroadcastLimit { most, per } = limit;
-        let again_at = first.plus(per);
+        let again_at = self.now.plus(first.plus(per).since(self.steady));
         Err(MessageError::TooManyBroadcasts { from: from.clone(), most, per, again_at }.into())
     }
 

@@ -5,6 +5,7 @@ use mala_core::{ThreadId, Timestamp};
 use rusqlite::Row;
 
 use crate::rows;
+use crate::steady::Now;
 
 /// A message from `seq, at, thread, from_kind, from_name, importance, body, broadcast`.
 pub(crate) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
@@ -19,8 +20,8 @@ pub(crate) fn message(row: &Row<'_>) -> rusqlite::Result<Message> {
     })
 }
 
-/// A copy from the columns of its message and `to_kind, to_name, read_at, ack_due, acked_at`.
-pub(crate) fn letter(row: &Row<'_>) -> rusqlite::Result<Letter> {
+/// A copy from the columns of its message and `to_kind, to_name, read_at, ack_due, acked_at, ack_due_steady`.
+pub(crate) fn letter(row: &Row<'_>, now: Now) -> rusqlite::Result<Letter> {
     let moment = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
     Ok(Letter {
         message: message(row)?,
@@ -28,7 +29,7 @@ pub(crate) fn letter(row: &Row<'_>) -> rusqlite::Result<Letter> {
         read_at: moment(10)?,
         ack: match (moment(11)?, moment(12)?) {
             (_, Some(at)) => Ack::Done(at),
-            (Some(due), None) => Ack::Due(due),
+            (Some(due), None) => Ack::Due(now.wall_end(due, rows::steady(row, 13)?)),
             (None, None) => Ack::NotWanted,
         },
     })

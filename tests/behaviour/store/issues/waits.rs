@@ -1,6 +1,6 @@
 //! Waiting for issues: where they stand, and who would wait for whom.
 
-use mala_core::{Life, Timestamp};
+use mala_core::Life;
 use mala_store::{End, Finish, IssueEnd, Next, Progress, Store, StoreError, process};
 use mala_tests::{Table, Terse, Waiter, World, agent};
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::journal::{ENGINE, begin, claim, new};
 use super::{add, eve, id};
 
 fn end(store: &mut Store, issue: &str) -> Option<IssueEnd> {
-    store.issue_end(&id(issue), Timestamp::from_millis(0)).unwrap()
+    store.issue_end(&id(issue), mala_core::Fence(0)).unwrap()
 }
 
 fn finish(end: End) -> Finish {
@@ -38,7 +38,7 @@ fn an_issue_is_waited_for_until_it_is_closed_handed_over_or_its_run_is_dead() {
     assert_eq!(end(&mut table.store, "closed"), Some(IssueEnd::Landed(None)));
     assert_eq!(end(&mut table.store, "again"), not("attempt 1 was handed over"));
     assert_eq!(end(&mut table.store, "blocked"), not("it is blocked, for a person to look at"));
-    let later = Timestamp::from_millis(i64::MAX);
+    let later = table.store.newest_event().unwrap();
     let since = table.store.issue_end(&id("again"), later).unwrap();
     assert_eq!(since, None, "the run may try it once more");
     table.liveness.set(ENGINE, Life::Dead);

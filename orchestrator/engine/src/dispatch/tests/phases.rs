@@ -113,12 +113,16 @@ fn name(phase: &Phase) -> &'static str {
 }
 
 fn phase(name: &str, attempt: &Attempt, world: &World) -> Phase {
-    let (now, later) = (world.now(), Instant::now() + std::time::Duration::from_secs(60));
+    let minute = std::time::Duration::from_secs(60);
+    let (now, later) = (Instant::now(), Instant::now() + minute);
     let why = "why".to_owned();
     match name {
         "starting" => Phase::Starting,
         "running" => Phase::Running(Running { session: Box::new(Deaf), cut: None, is_resumed: false }),
-        "backoff" => Phase::Backoff(Backoff { until: later, since: now, why }),
+        "backoff" => {
+            let until_by_clock = world.now().plus(minute);
+            Phase::Backoff(Backoff { until: later, until_by_clock, since: now, why })
+        }
         "judging" => Phase::Judging(Judging::default()),
         "offering" => Phase::Offering { tries: 1 },
         "offered" => Phase::Offered { entry: EntryId(1) },
@@ -228,7 +232,7 @@ fn job_in(dispatcher: &mut Dispatcher, world: &World, issue: &IssueId, name: &st
     }
     let profile = world.options.profiles.known[0].clone();
     let log = world.options.logs.join("log");
-    let mut job = Job::new((claimed.attempt.clone(), claimed.issue), profile, log, world.now());
+    let mut job = Job::new((claimed.attempt.clone(), claimed.issue), profile, log, Instant::now());
     job.state = path[path.len() - 1];
     job.phase = phase(name, &claimed.attempt, world);
     dispatcher.jobs.insert(issue.clone(), job);

@@ -50,6 +50,10 @@ impl Clock for RuntimeClock {
     fn now(&self) -> Timestamp {
         self.base.plus(self.since.elapsed())
     }
+
+    fn uptime(&self) -> Duration {
+        self.since.elapsed()
+    }
 }
 
 /// A session that was started, for the test to speak for.
@@ -504,7 +508,6 @@ fn options(scope: &Scope) -> Options {
         resume: false,
         allow_dirty: false,
         queue_only: false,
-        mitigate: false,
         gate_attempts: 3,
         budget: None,
         profiles: Profiles {
@@ -518,7 +521,7 @@ fn options(scope: &Scope) -> Options {
         prompts: Prompts::default(),
         keeping: Keeping::Store,
         lock: LockSettings { ttl: hour, max_ttl: hour, max_wait: hour, groups: Vec::new() },
-        health: HealthSettings { wait_rate: 1.0, waits_per_day: 1000, mutex_wait: hour },
+        health: HealthSettings { waited_share: 1.0, mutex_wait: hour },
         unversioned: UnversionedOptions {
             limits: salvage::Limits { file_bytes: 1 << 20, total_bytes: 1 << 20, files: 100 },
             build: Vec::new(),
