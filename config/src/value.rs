@@ -141,7 +141,7 @@ impl Given<'_> {
         }
     }
 
-    /// Whole numbers are numbers too: `wait_rate = 1` is fine.
+    /// Whole numbers are numbers too: `waited_share = 1` is fine.
     pub(crate) fn fraction(&self) -> Result<f64, ValueError> {
         let parsed = match self {
             Self::Text(text) => text.parse().ok(),

@@ -14,12 +14,12 @@ use mala_git::Repo;
 use mala_logs::telemetry::spans::{self, Span};
 use mala_sandbox::Exit;
 use mala_store::{EventKind, Party, Store, StoreError};
-use serde_json::json;
+use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::StoreOwnership;
 use crate::evidence::output::{failed, sha256};
-use crate::evidence::{Ended, Evidence, EvidenceError, Launch, Recording, command_line};
+use crate::evidence::{Ended, Evidence, EvidenceError, Launch, Place, Recording, command_line};
 use crate::runner::{self, Manner, RunError, Task, Tee};
 
 /// A test that could not be run, or not be recorded.
@@ -55,8 +55,15 @@ impl TestRun {
     ) -> Result<Self, TestRunError> {
         let who = Actor { agent: party.agent.clone(), issue: party.issue.clone(), run: party.run.clone() };
         let command = command_line(&launch.argv);
+        let waited = match &launch.place {
+            Place::Slot { waited, .. } => u64::try_from(waited.as_millis()).ok().filter(|waited| *waited > 0),
+            Place::Shared => None,
+        };
         let recording = Recording::begin(repo, who, launch)?;
-        let detail = json!({ "command": command, "evidence": recording.id() });
+        let mut detail = json!({ "command": command, "evidence": recording.id() });
+        if let (Some(waited), Value::Object(fields)) = (waited, &mut detail) {
+            fields.insert("waited_ms".into(), json!(waited));
+        }
         Store::open(scope)?.record_fact(party, EventKind::TestStarted, None, &detail)?;
         Ok(Self { recording, party: party.clone(), command, scope: scope.clone(), span })
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use mala_config::Settings;
-use mala_core::{Actor, IssueId, LockName, Scope, Timestamp};
+use mala_core::{Actor, IssueId, LockName, Scope};
 use mala_gate::evidence::{Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, command_line, lossy};
 use mala_gate::runner::{Manner, RunError, Tee, Tie};
 use mala_gate::{StoreOwnership, TestRun, TestRunError, claim};
@@ -289,11 +289,11 @@ fn supervised(args: &TestArgs, context: &Context, socket: &Path) -> Result<Code,
         // The answer has standard output for itself.
         command.stdout(Stdio::from(io::stderr().as_fd_owned()?));
     }
-    let started = Timestamp::now();
+    let before = last_record(&scope, &who)?.map(|evidence| evidence.id);
     let status = command.status().map_err(|error| not_started(&args.command[0], &error))?;
     // The supervisor answers when it has recorded all that has ended.
     supervisor_identity(socket)?;
-    let evidence = recorded(&scope, &who, started)?;
+    let evidence = last_record(&scope, &who)?.filter(|evidence| before.as_ref() != Some(&evidence.id));
     match evidence {
         Some(evidence) if context.ui.json => context.ui.json_line(&evidence)?,
         None if status.success() => return Err(CliError::failed("the run was not recorded")),
@@ -326,8 +326,8 @@ impl AsOwned for io::Stderr {
     }
 }
 
-/// The record that the supervisor has made of the agent's last run, if that began later than `since`.
-fn recorded(scope: &Scope, who: &Actor, since: Timestamp) -> Result<Option<Evidence>, CliError> {
+/// The record that the supervisor has made of the agent's last run.
+fn last_record(scope: &Scope, who: &Actor) -> Result<Option<Evidence>, CliError> {
     let mut newest = None;
     EvidenceLog::of(scope)
         .search(Of::Agent(&who.agent), |evidence| {
@@ -335,7 +335,7 @@ fn recorded(scope: &Scope, who: &Actor, since: Timestamp) -> Result<Option<Evide
             ControlFlow::Break(())
         })
         .map_err(|error| CliError::failed(error).hint(SEE))?;
-    Ok(newest.filter(|evidence| evidence.started_at >= since))
+    Ok(newest)
 }
 
 fn unrecorded(error: EvidenceError) -> CliError {

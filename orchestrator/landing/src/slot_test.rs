@@ -138,6 +138,7 @@ impl SlotTest<'_> {
             base: work.base.clone(),
             tree: repo.commit(&work.commit)?.tree,
             files: work.files(repo)?,
+            waited: placed.take_wait(),
         };
         let launch = Launch { argv: argv.to_vec(), cwd: repo.root().join(inside), mutex: None, place };
         let span = span.in_scope(|| spans::test(None, &lossy(argv)));

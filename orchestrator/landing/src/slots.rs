@@ -5,6 +5,7 @@
 //! directories, a home and a temporary directory of its own, shared with no tree and no other slot. Who has a slot holds a
 //! file lock on it, which ends with its process.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,6 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use mala_config::{Settings, format_size};
 use mala_core::{Oid, Scope};
@@ -129,6 +131,7 @@ impl Slots {
         near: Option<&Oid>,
         asker: Option<BorrowedFd<'_>>,
     ) -> Result<Lease, SlotsError> {
+        let mut waiting_since: Option<Instant> = None;
         loop {
             let most = match pool {
                 Pool::Validation => self.validations,
@@ -151,9 +154,11 @@ impl Slots {
             if !free.is_empty() {
                 let lease = free.swap_remove(0);
                 drop(free);
+                lease.waited.set(waiting_since.map(|since| since.elapsed()).unwrap_or_default());
                 self.make_room(&lease)?;
                 return Ok(lease);
             }
+            waiting_since = waiting_since.or_else(|| Some(Instant::now()));
             wait(asker)?;
         }
     }
@@ -227,7 +232,12 @@ impl Slots {
         let file =
             OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(at(&path))?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => Ok(Some(Lease { dir: dir.to_owned(), slots: self.clone(), _lock: lock })),
+            Ok(lock) => Ok(Some(Lease {
+                dir: dir.to_owned(),
+                slots: self.clone(),
+                waited: Cell::default(),
+                _lock: lock,
+            })),
             Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
             Err((_, error)) => Err(at(&path)(error.into())),
         }
@@ -268,6 +278,8 @@ pub fn remove_slots(directory: &Path) -> Result<(), SlotsError> {
 pub struct Lease {
     dir: PathBuf,
     slots: Slots,
+    /// How long it was waited for, until somebody has counted that.
+    waited: Cell<Duration>,
     _lock: Flock<File>,
 }
 
@@ -327,6 +339,11 @@ impl Placed {
 
     pub(crate) fn dir(&self) -> &Path {
         self.lease.dir()
+    }
+
+    /// How long the slot was waited for; whoever asks first counts it.
+    pub(crate) fn take_wait(&self) -> Duration {
+        self.lease.waited.take()
     }
 
     /// Remembers what is going to run here, before it does.

@@ -38,7 +38,7 @@ impl Leftovers {
 /// How far a sweep goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
-    /// Older events are dropped, unless older work is not over.
+    /// Older events are dropped, unless older work is still in the landing queue.
     pub keep_events_since: Timestamp,
     /// Free locks of other hosts as well, although nobody here can tell whether their owners live. A person decides that.
     pub foreign_locks: bool,
@@ -110,11 +110,12 @@ impl View<'_> {
         Ok(earliest.map_or(began, |earliest| began.min(Timestamp::from_millis(earliest))))
     }
 
-    /// From when on events and the like are kept: nothing goes that belongs to work that is not over, however old it is or is said
-    /// to be by a clock that was set.
+    /// From when on events and the like are kept: nothing goes that belongs to work in the landing queue, however long it waits or is
+    /// said to have waited by a clock that was set.
     fn kept_since(&self, extent: Extent) -> std::result::Result<Timestamp, Fault> {
         let wanted = extent.keep_events_since;
-        Ok(self.working_since()?.map_or(wanted, |working| working.min(wanted)))
+        let queued = self.queued_since()?.map(|began| self.earliest_since(began)).transpose()?;
+        Ok(queued.map_or(wanted, |queued| queued.min(wanted)))
     }
 
     fn is_leftover(&self, lock: &Lock, extent: Extent) -> bool {

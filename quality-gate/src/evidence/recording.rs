@@ -10,6 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mala_core::text::plain;
 use mala_core::{Actor, EvidenceId, LockName, Timestamp};
@@ -66,8 +67,8 @@ pub enum Place {
     /// In the checkout that everybody shares.
     Shared,
     /// In a slot, which holds nobody else's changes: the commit `base` with `files` changed, which is `tree`, whatever git says
-    /// of the slot.
-    Slot { base: Oid, tree: Oid, files: BTreeMap<RepoPath, Content> },
+    /// of the slot. `waited`: until a slot was free.
+    Slot { base: Oid, tree: Oid, files: BTreeMap<RepoPath, Content>, waited: Duration },
 }
 
 /// A command line as it is shown and noted, without secrets.

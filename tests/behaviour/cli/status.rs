@@ -33,7 +33,10 @@ fn status_says_something_useful_when_nothing_goes_on() {
     assert_eq!(status["scope"], world.root().display().to_string());
     assert_eq!(
         status["health"],
-        json!({ "lock_tries": 0, "lock_waits": 0, "wait_rate": 0.0, "mutex_wait_seconds": 0.0, "warnings": [] })
+        json!({
+            "lock_tries": 0, "lock_waits": 0, "wait_rate": 0.0, "mutex_wait_seconds": 0.0, "warnings": [], "hottest_file": null,
+            "agent_seconds": { "worked": 0.0, "waited_for_files": 0.0, "waited_for_turns": 0.0, "waited_for_landing": 0.0 },
+        })
     );
 }
 
@@ -133,18 +136,22 @@ fn whoever_watches_ends_when_nobody_reads_although_nothing_happens() {
 }
 
 #[test]
-fn much_waiting_is_a_warning() {
+fn what_waiting_costs_is_told_with_the_file_that_costs_most() {
     let world = World::new();
     done(&world, "lock acquire a --agent A");
-    let answer = super::run(&world, "lock acquire a --agent B --wait 1ms");
-    assert_eq!(answer.code, 1);
+    done(&world, "lock acquire b --agent A");
+    for line in ["lock acquire a --agent B --wait 1ms", "lock acquire b --agent B --wait 50ms"] {
+        assert_eq!(super::run(&world, line).code, 1);
+    }
     let health = done(&world, "status --json").json()["health"].clone();
     assert_eq!(
         (&health["lock_tries"], &health["lock_waits"], &health["wait_rate"]),
-        (&2.into(), &1.into(), &0.5.into())
+        (&4.into(), &2.into(), &0.5.into())
     );
-    assert!(
-        health["warnings"][0].as_str().unwrap().contains("50 % of lock tries in 24 h had to wait"),
-        "{health}"
-    );
+    assert_eq!(health["hottest_file"]["path"], "b", "{health}");
+    let seconds = |what: &str| health["agent_seconds"][what].as_f64().unwrap();
+    assert!(seconds("worked") > 0.0 && seconds("waited_for_files") >= 0.05, "{health}");
+    assert_eq!(health["warnings"], json!([]), "so little is not worth a word");
+    let text = done(&world, "status").out;
+    assert!(text.contains("agents worked") && text.contains("(most for `b`:"), "{text}");
 }

@@ -5,6 +5,7 @@
 
 mod added;
 mod branch;
+mod clock;
 mod commands;
 mod contention;
 mod demo;

@@ -41,6 +41,41 @@ fn a_live_supervised_holder_keeps_its_lock_at_three_times_its_lease() {
 }
 
 #[test]
+fn a_lease_is_as_long_as_it_was_said_to_be_whatever_is_done_to_the_clock() {
+    for hours in [-9, 9] {
+        let world = World::new();
+        let (mut store, clock) = store(&world);
+        take(&mut store, &party("ann"), "a");
+        clock.step_hours(hours);
+        store.refuse("bob", &["a"]);
+        clock.advance(TTL - Duration::from_millis(1));
+        let left = store.locks().unwrap().remove(0).lease.expires_at.since(store.now());
+        assert_eq!(left, Duration::from_millis(1), "people are told what is left of it");
+        store.renew(&agent("ann"), &Which::All, None).unwrap();
+        clock.step_hours(-2 * hours);
+        clock.advance(TTL - Duration::from_millis(1));
+        store.refuse("bob", &["a"]);
+        clock.advance(Duration::from_millis(1));
+        store.take("bob", &["a"]);
+    }
+}
+
+#[test]
+fn what_was_stored_before_a_restart_lies_before_what_comes_after_it() {
+    let world = World::new();
+    let (mut store, clock) = store(&world);
+    take(&mut store, &abroad("ann"), "a");
+    // The machine was started again, and its wall clock is wrong.
+    world.sql().execute("UPDATE boot SET id = 'the last one'", []).unwrap();
+    clock.step_hours(-100);
+    let mut store = world.store().with_clock(clock.clone());
+    store.refuse("bob", &["a"]);
+    clock.advance(TTL);
+    store.take("bob", &["a"]);
+    assert_eq!(world.count("boot"), 2);
+}
+
+#[test]
 fn an_unsupervised_holder_loses_its_lock_with_its_lease() {
     let world = World::new();
     let (mut store, clock) = store(&world);

@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use std::{fs, io, process};
+
+use nix::errno::Errno;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 
 use super::LandError;
 use crate::call::nul_separated;
@@ -42,7 +46,9 @@ impl Drop for PrivateIndex {
 fn remove_stale(directory: &Path) {
     let is_stale = |path: &Path| {
         let written = fs::metadata(path).and_then(|meta| meta.modified());
-        written.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age > STALE_AFTER))
+        let is_old = written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > STALE_AFTER));
+        // The clock may have been set: what a process still uses is not old.
+        is_old && !has_living_maker(path)
     };
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let is_index = entry.file_name().as_encoded_bytes().windows(6).any(|part| part == b".index");
@@ -50,6 +56,13 @@ fn remove_stale(directory: &Path) {
             fs::remove_file(entry.path()).ok();
         }
     }
+}
+
+/// True if a process has the number that the index's name begins with. In another process namespace none has, so age decides.
+fn has_living_maker(index: &Path) -> bool {
+    let name = index.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let pid = name.split('-').next().and_then(|pid| pid.parse().ok());
+    pid.is_some_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
 }
 
 /// What an index holds.

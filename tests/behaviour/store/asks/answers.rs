@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mala_core::ask::MAX_DEFERRAL;
 use mala_core::{AskId, AskState, Mode};
-use mala_store::{AskError, AskRequest};
+use mala_store::{AskError, AskFilter, AskRequest};
 use mala_tests::ask::linked;
 use mala_tests::invariants::assert_consistent;
 use mala_tests::table::{DUE_IN, Table, ask_request, request};
@@ -132,6 +132,23 @@ fn only_the_holder_answers_and_only_the_asker_cancels() {
     let unknown = refusal(table.store.cancel_ask(&agent("bob"), &AskId("nope".into())));
     assert!(matches!(unknown, AskError::Unknown { .. }));
     assert_eq!(table.store.held(), ["ann: a"]);
+}
+
+#[test]
+fn an_ask_is_due_when_it_was_said_to_be_whatever_is_done_to_the_clock() {
+    for hours in [-9, 9] {
+        let mut table = Table::new();
+        table.take("ann", &["a"]);
+        table.ask("bob", "a");
+        table.clock.step_hours(hours);
+        table.pass(DUE_IN - Duration::from_millis(1));
+        assert_eq!(table.store.escalate_due().unwrap(), []);
+        table.clock.step_hours(-2 * hours);
+        let ask = table.store.asks(&AskFilter::default()).unwrap().remove(0);
+        assert_eq!(ask.due_at.since(table.store.now()), Duration::from_millis(1));
+        table.pass(Duration::from_millis(1));
+        assert_eq!(table.store.escalate_due().unwrap().len(), 1);
+    }
 }
 
 #[test]
