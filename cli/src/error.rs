@@ -422,7 +422,9 @@ fn landing_hint(error: &LandingError) -> Option<String> {
         | LandingError::NoSuchStep { id, .. }
         | LandingError::EntryLanding { id, .. } => format!("see where it stands: mala queue show {id}"),
         LandingError::Replaced { by, .. } => format!("see that one: mala queue show {by}"),
-        LandingError::OtherBranch { .. } | LandingError::LandingUnderWay { .. } => return None,
+        LandingError::OtherBranch { .. }
+        | LandingError::FilesHeld { .. }
+        | LandingError::LandingUnderWay { .. } => return None,
     })
 }
 

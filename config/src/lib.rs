@@ -39,7 +39,7 @@ pub use place::{Origin, Place};
 pub use preset::{Preset, Setup, SetupCommand};
 pub use proposal::{Proposal, ProposedCommand};
 pub use settings::{
-    AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, IssueSettings,
+    AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, Hold, IssueSettings,
     KeepSettings, Land, LockSettings, NoChange, ProjectSettings, QueueSettings, RetainSettings, RunSettings,
     Settings, Source, StatusSettings, TakeAdded, TestSettings, TranscriptSettings, Unlocked,
     ValidateSettings,

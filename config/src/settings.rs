@@ -163,6 +163,7 @@ pub struct RunSettings {
     pub answer_wait: Duration,
     pub no_change: NoChange,
     pub take_added: TakeAdded,
+    pub hold: Hold,
 }
 
 /// `[lock]`: leases, waiting, and what is locked together.
@@ -230,6 +231,17 @@ pub enum NoChange {
     Close,
 }
 
+/// How long an agent of a run holds the files of what it has offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// Until the offer where validating takes long, else until it has landed.
+    Auto,
+    /// Until it has landed or comes back.
+    Landing,
+    /// Until it has left the checkout. Who takes them next starts from the branch and is merged.
+    Offer,
+}
+
 /// When issues are begun that agents have added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakeAdded {
@@ -278,6 +290,11 @@ impl Word for Cold {
 
 impl Word for NoChange {
     const WORDS: &[(&str, Self)] = &[("ask", Self::Ask), ("close", Self::Close)];
+}
+
+impl Word for Hold {
+    const WORDS: &[(&str, Self)] =
+        &[("auto", Self::Auto), ("landing", Self::Landing), ("offer", Self::Offer)];
 }
 
 impl Word for TakeAdded {
@@ -373,6 +390,7 @@ impl Settings {
             answer_wait: Duration::ZERO,
             no_change: NoChange::Close,
             take_added: TakeAdded::Now,
+            hold: Hold::Offer,
         },
         keep: KeepSettings { max_file: 1, max_total: 1, max_files: 0 },
         status: StatusSettings { refresh: Duration::ZERO },

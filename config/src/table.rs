@@ -10,7 +10,7 @@ use mala_core::CommandPattern;
 
 use crate::duration::format_duration;
 use crate::preset::Preset;
-use crate::settings::{Cold, EmptyRun, Land, NoChange, Settings, Source, TakeAdded, Unlocked, Word};
+use crate::settings::{Cold, EmptyRun, Hold, Land, NoChange, Settings, Source, TakeAdded, Unlocked, Word};
 use crate::size::{EXAMPLE, format_size};
 use crate::value::{Given, MONEY, ValueError};
 
@@ -71,6 +71,7 @@ pub(crate) static SETTINGS: &[Setting] = &[
     duration("run", "answer_wait", SECOND..=days(1), |s| &mut s.run.answer_wait),
     choice::<NoChange>("run", "no_change"),
     choice::<TakeAdded>("run", "take_added"),
+    choice::<Hold>("run", "hold"),
     size("keep", "max_file", |s| &mut s.keep.max_file),
     size("keep", "max_total", |s| &mut s.keep.max_total),
     count("keep", "max_files", 1..=u64::MAX, |s| &mut s.keep.max_files),
@@ -120,6 +121,12 @@ impl Chosen for NoChange {
 impl Chosen for TakeAdded {
     fn of(settings: &mut Settings) -> &mut Self {
         &mut settings.run.take_added
+    }
+}
+
+impl Chosen for Hold {
+    fn of(settings: &mut Settings) -> &mut Self {
+        &mut settings.run.hold
     }
 }
 
@@ -532,6 +539,7 @@ mod tests {
         run.answer_wait: a duration from 1s to 1d
         run.no_change: "ask" or "close"
         run.take_added: "next-run" or "now"
+        run.hold: "auto", "landing" or "offer"
         keep.max_file: a size such as "20GB", or empty for no bound
         keep.max_total: a size such as "20GB", or empty for no bound
         keep.max_files: a whole number, 1 or more

@@ -5,6 +5,7 @@
 //!
 //! The crate never prints and never reads settings: `cli` brings both.
 
+mod bases;
 pub mod claim;
 mod commit;
 pub mod evidence;
@@ -20,6 +21,7 @@ pub mod verdict;
 
 mod serial;
 
+pub use bases::bases_of;
 pub use claim::Claim;
 pub use commit::{commit, offer};
 pub use evidence::{Evidence, EvidenceLog};

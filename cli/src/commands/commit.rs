@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use mala_config::Land;
+use mala_core::shell::word;
 use mala_core::{Actor, EvidenceId, IssueId, Key, Scope};
 use mala_gate::rules::{Foreign, Rules};
 use mala_gate::{StoreOwnership, claim};
@@ -138,20 +139,25 @@ fn offer(args: &CommitArgs, context: &Context, offering: &Offering) -> Result<Co
     };
     let made = mala_gate::offer(repo, &**ownership, &GitHooks, (request, &earlier.files), *foreign)
         .map_err(|error| refused(error, &Reader::new(repo.scope(), &context.here)))?;
-    let (pinned, entry) = match ask_to_offer(args, context, Some(&made.id))? {
-        Asked::Answer(pinned) => (pinned.candidate, pinned.entry),
-        Asked::Refused(code) => return Ok(code),
-    };
+    let Offered { candidate: pinned, entry, merged, conflicts, .. } =
+        match ask_to_offer(args, context, Some(&made.id))? {
+            Asked::Answer(offered) => offered,
+            Asked::Refused(code) => return Ok(code),
+        };
     let who = &request.who;
     let body = json!({
         "commit": made.id.as_str(), "candidate": pinned, "entry": entry, "branch": null, "base": made.base, "files": made.files,
         "agent": who.agent, "issue": who.issue, "evidence": made.evidence, "fences": [], "handed_on": [],
+        "merged": merged, "conflicts": conflicts,
     });
     context.ui.answer(&body, |out| {
         writeln!(out, "offered {} with {} of `{}`:", made.id.short(), count(made.files.len()), who.agent)?;
         made.files.iter().try_for_each(|file| writeln!(out, "  {}", plain(file)))?;
         if !made.evidence.is_empty() {
             writeln!(out, "tested as it is: {}", list(&made.evidence))?;
+        }
+        for file in &merged {
+            writeln!(out, "`{}` has landed in another version since you took it; yours is merged with that", plain(file))?;
         }
         let commands = required.iter().map(|command| format!("`{}`", plain(command)));
         let commands = commands.collect::<Vec<_>>().join(", ");
@@ -168,6 +174,14 @@ fn offer(args: &CommitArgs, context: &Context, offering: &Offering) -> Result<Co
         }
         writeln!(out, "the branch has not moved: `git status` shows these files as modified until they land")
     })?;
+    for file in &conflicts {
+        context.ui.warning(&format!(
+            "`{}` has landed in another version since you took it, and yours does not merge with it: it comes back to you when \
+             you end your turn; the branch's version: git show HEAD:{}",
+            plain(file),
+            word(file.to_text())
+        ));
+    }
     Ok(Code::SUCCESS)
 }
 

@@ -3,7 +3,7 @@ use mala_config::Land;
 use mala_core::Oid;
 use mala_gate::Gate;
 use mala_git::{Repo, RepoPath, candidate};
-use mala_landing::offer::{self, OfferError};
+use mala_landing::offer::{self, OfferError, Registered, Since};
 use mala_store::{NewEntry, Party, Store};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,18 @@ pub(super) struct Offered {
     pub(super) files: Vec<RepoPath>,
     /// Its entry in the landing queue, where that is not made at the end of a turn.
     pub(super) entry: Option<i64>,
+    /// Files of the offer that have landed in another version since the agent took them, and merge with it.
+    #[serde(default)]
+    pub(super) merged: Vec<RepoPath>,
+    /// Those that do not.
+    #[serde(default)]
+    pub(super) conflicts: Vec<RepoPath>,
+}
+
+impl Offered {
+    fn new(candidate: Option<String>, files: Vec<RepoPath>, entry: Option<i64>) -> Self {
+        Self { candidate, files, entry, merged: Vec::new(), conflicts: Vec::new() }
+    }
 }
 
 pub(crate) fn cmd_offer(args: &OfferArgs, context: &Context) -> Result<Code, CliError> {
@@ -54,11 +66,13 @@ pub(super) fn answer(caller: &Caller, context: &Context, commit: Option<&Oid>) -
     let repo = Repo::new(scope.clone()).without_hooks();
     let Some(commit) = commit else {
         let files = offer::offered_files(&repo, &attempt).map_err(not_offered)?;
-        return Ok(Offered { candidate: None, files, entry: None });
+        return Ok(Offered::new(None, files, None));
     };
     let gate = Gate::of(&context.settings(&scope, Vec::new())?).map_err(CliError::usage)?;
-    let pinned = offer::register(&repo, &gate, &attempt, commit).map_err(not_offered)?;
-    Ok(Offered { candidate: Some(pinned.name), files: Vec::new(), entry: None })
+    let Registered { pinned, since } =
+        offer::register(&repo, &gate, &attempt, commit).map_err(not_offered)?;
+    let Since { merged, conflicts } = since;
+    Ok(Offered { merged, conflicts, ..Offered::new(Some(pinned.name), Vec::new(), None) })
 }
 
 /// Outside of a run a commit goes into the queue at once, where the settings want that.
@@ -69,7 +83,7 @@ fn queue_commit(
     commit: Option<&Oid>,
 ) -> Result<Offered, CliError> {
     let scope = context.scope()?;
-    let Some(commit) = commit else { return Ok(Offered { candidate: None, files: Vec::new(), entry: None }) };
+    let Some(commit) = commit else { return Ok(Offered::new(None, Vec::new(), None)) };
     if context.settings(&scope, Vec::new())?.gate.land != Land::Queue {
         return Err(CliError::usage(format!("`{}` is no agent of a run, so it offers nothing", party.agent)));
     }
@@ -99,7 +113,7 @@ fn queue_commit(
         attempt: None,
         priority: NewEntry::default_priority(),
     })?;
-    Ok(Offered { candidate: Some(pinned.name), files: Vec::new(), entry: Some(entry.id.0) })
+    Ok(Offered::new(Some(pinned.name), Vec::new(), Some(entry.id.0)))
 }
 
 fn not_offered(error: OfferError) -> CliError {
@@ -107,6 +121,7 @@ fn not_offered(error: OfferError) -> CliError {
         OfferError::NoAttempt { .. }
         | OfferError::NotOnBranch { .. }
         | OfferError::Refused(_)
+        | OfferError::NothingOwn(_)
         | OfferError::OfAPerson(_) => CliError::refused(error),
         OfferError::Store(error) => error.into(),
         error => CliError::failed(error),

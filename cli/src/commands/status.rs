@@ -116,6 +116,8 @@ struct QueueJson {
     branch: String,
     open: usize,
     states: BTreeMap<&'static str, usize>,
+    /// Those whose files others may take while they wait.
+    files_free: usize,
     paused: Option<Pause>,
 }
 
@@ -135,6 +137,7 @@ impl QueueJson {
         let queue = |(branch, entries): (String, Vec<Entry>)| Self {
             open: entries.len(),
             states: counted(&entries),
+            files_free: entries.iter().filter(|entry| entry.frees_files).count(),
             paused: pauses.remove(&branch),
             branch,
         };
@@ -147,6 +150,11 @@ impl QueueJson {
             self.states.iter().map(|(state, count)| format!("{count} {state}")).collect();
         let states = if states.is_empty() { "nothing waits".to_owned() } else { states.join(", ") };
         write!(out, "{BOLD}landing queue{BOLD:#} of `{branch}`: {states}")?;
+        match self.files_free {
+            0 => {}
+            free if free == self.open => write!(out, ", files free")?,
+            free => write!(out, ", files of {free} free")?,
+        }
         match &self.paused {
             Some(pause) => {
                 writeln!(out, "; {YELLOW}paused{YELLOW:#}: {} (mala queue resume)", plain(&pause.why))

@@ -11,7 +11,7 @@ use mala_config::Settings;
 use mala_core::{Actor, IssueId, LockName, Scope};
 use mala_gate::evidence::{Evidence, EvidenceError, EvidenceLog, Launch, Of, Place, command_line, lossy};
 use mala_gate::runner::{Manner, RunError, Tee, Tie};
-use mala_gate::{StoreOwnership, TestRun, TestRunError, claim};
+use mala_gate::{StoreOwnership, TestRun, TestRunError, bases_of, claim};
 use mala_git::Repo;
 use mala_landing::{NotInTest, Requirements, SlotTest, Slots, Validation, ValidationError, Work};
 use mala_logs::chain::ChainError;
@@ -125,6 +125,8 @@ fn in_slot(args: &TestArgs, context: &Context) -> Result<Code, CliError> {
     let work = Work::of(&repo, &who, &ownership).map_err(not_tried)?;
     let mut work = work.ok_or_else(|| not_tried(ValidationError::Unborn))?;
     if party.run.is_some() {
+        let bases = bases_of(&repo, &mut store, &work.paths(&repo).map_err(not_tried)?)?;
+        work = work.since(&repo, &bases).map_err(not_tried)?;
         work = work.on_last_green(&repo, &requirements).map_err(not_tried)?;
     }
     if let Some(remark) = &work.remark {

@@ -143,6 +143,7 @@ fn options(
         resume: wish.resume,
         allow_dirty: wish.allow_dirty,
         queue_only: wish.queue_only,
+        hold: run.hold,
         gate_attempts: number(run.gate_attempts),
         budget: Some(run.budget).filter(|budget| *budget > 0.0),
         profiles: Profiles::load(settings, wish.profile.clone())?,

@@ -62,6 +62,7 @@ fn without_any_file_the_defaults_hold() {
     run.answer_wait = "5m"  # default
     run.no_change = "ask"  # default
     run.take_added = "next-run"  # default
+    run.hold = "auto"  # default
     keep.max_file = "8MB"  # default
     keep.max_total = "64MB"  # default
     keep.max_files = 5000  # default
@@ -149,6 +150,7 @@ fn each_layer_overrides_the_ones_below_it() {
     run.answer_wait = "5m"  # default
     run.no_change = "ask"  # default
     run.take_added = "next-run"  # default
+    run.hold = "auto"  # default
     keep.max_file = "8MB"  # default
     keep.max_total = "64MB"  # default
     keep.max_files = 5000  # default
@@ -223,6 +225,7 @@ fn every_setting_can_be_set_from_every_layer() {
         ("run.answer_wait", "'1m'", "1m"),
         ("run.no_change", "'close'", "close"),
         ("run.take_added", "'now'", "now"),
+        ("run.hold", "'offer'", "offer"),
         ("keep.max_file", "'1MB'", "1MB"),
         ("keep.max_total", "'2MB'", "2MB"),
         ("keep.max_files", "0x03", "3"),

@@ -85,6 +85,8 @@ pub struct Entry {
     pub landed: Option<Oid>,
     /// Its work is out of the checkout, so that it can take part in a round.
     pub is_ready: bool,
+    /// Its files have been free since then: others may hold them while it waits, and have started from the branch without it.
+    pub frees_files: bool,
 }
 
 /// Where an entry stands.

@@ -2,6 +2,7 @@
 //! repeated after a kill: the order of the steps is what keeps promises, not their being uninterrupted.
 
 mod ending;
+mod freeing;
 mod journal;
 mod leftovers;
 mod offers;
@@ -33,7 +34,7 @@ pub(crate) use ending::{AttemptEnd, Cause, EndKind, EndResult};
 use journal::StoreClaim;
 pub use journal::unfinished_run;
 pub(crate) use offers::{CheckoutState, Fate, PutBack, Queued};
-pub(crate) use parking::{Awaited, WaitOutcome};
+pub(crate) use parking::{Awaited, Away, WaitOutcome};
 
 /// Does the blocking work of a run. The store is used by one thread at a time.
 #[derive(Clone)]
@@ -292,6 +293,7 @@ impl BlockingOps {
         message: Option<&str>,
         later: LaterChanges,
     ) -> Result<(Judgement, Fingerprint)> {
+        self.catch_up(attempt)?;
         let mut judgement = self.validator.judge(attempt, message)?;
         if let Some(offer) =
             judgement.offer.as_ref().filter(|_| judgement.accepted && later == LaterChanges::SendBack)

@@ -88,6 +88,8 @@ pub enum Event {
         agent: AgentId,
         entry: EntryId,
         commit: String,
+        /// Others may take its files while it waits.
+        frees_files: bool,
     },
     /// An entry of the landing queue cannot go on.
     Held {

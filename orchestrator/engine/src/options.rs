@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mala_agents::start::Profile;
 use mala_agents::start::prompt::{Template, Which};
-use mala_config::{HealthSettings, LockSettings, NoChange, TakeAdded};
+use mala_config::{HealthSettings, Hold, LockSettings, NoChange, TakeAdded};
 use mala_core::{Issue, IssueId, Owner};
 use mala_gate::rules::IssuePattern;
 use mala_git::salvage;
@@ -42,6 +42,8 @@ pub struct Options {
     pub allow_dirty: bool,
     /// Only the landing queue is worked off: no issue is begun.
     pub queue_only: bool,
+    /// How long the files of what was offered are held.
+    pub hold: Hold,
     /// How often the gate sends an agent back.
     pub gate_attempts: u32,
     /// Dollars for the whole run.

@@ -137,6 +137,13 @@ impl ReadyIssues {
         self.release_held_back();
     }
 
+    /// Its files are free although it is not over.
+    pub fn free_files(&mut self, id: &IssueId) {
+        if let Some((issue, _)) = self.running.get_mut(id) {
+            issue.files.clear();
+        }
+    }
+
     /// It is over for this run, closed or not.
     pub fn settle(&mut self, id: &IssueId, is_closed: bool) {
         self.running.remove(id);

@@ -29,5 +29,5 @@ pub use slot_test::{SlotTest, Work};
 pub use slots::{Lease, Placed, Pool, Slots, SlotsError, orphaned_slots, remove_slots, slots_directory};
 pub use validation::{
     CommandResult, Requirements, Validate, Validation, ValidationError, earlier_pass, last_green,
-    last_verdict,
+    last_verdict, median_validation,
 };

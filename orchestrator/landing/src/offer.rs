@@ -4,9 +4,10 @@
 //! and pinned by a ref that no agent can write. What is missing is said at once, not after a test run.
 
 use mala_core::{AgentId, Attempt, Oid, RunId};
-use mala_gate::{Check, Gate, JudgeError};
+use mala_gate::{Check, Gate, JudgeError, bases_of};
 use mala_git::candidate::{self, Pinned};
-use mala_git::salvage::{Before, SalvageError};
+use mala_git::landing::{self, Candidate, LandError, Stacked};
+use mala_git::salvage::{Bases, Before, SalvageError};
 use mala_git::{GitError, Repo, RepoPath};
 use mala_store::{Store, StoreError};
 use thiserror::Error;
@@ -27,8 +28,12 @@ pub enum OfferError {
          started with `--allow-dirty`", list(.0)
     )]
     OfAPerson(Vec<RepoPath>),
+    #[error("{} only lacks what has landed since: there is nothing of yours in it", list(.0))]
+    NothingOwn(Vec<RepoPath>),
     #[error(transparent)]
     Judge(#[from] JudgeError),
+    #[error(transparent)]
+    Land(#[from] LandError),
     #[error(transparent)]
     Git(#[from] GitError),
     #[error(transparent)]
@@ -60,12 +65,33 @@ pub fn last_offer(repo: &Repo, attempt: &Attempt) -> Result<Option<Pinned>, Offe
     Ok(candidate::all(repo, &attempt.issue, attempt.number)?.pop())
 }
 
-/// Looks at a commit that an agent has made, and pins it.
-pub fn register(repo: &Repo, gate: &Gate, attempt: &Attempt, commit: &Oid) -> Result<Pinned, OfferError> {
+/// An offer that is kept.
+#[derive(Debug)]
+pub struct Registered {
+    pub pinned: Pinned,
+    /// What has landed in its files since the agent took them.
+    pub since: Since,
+}
+
+/// What has landed in the files of an offer since its agent took them.
+#[derive(Debug, Default)]
+pub struct Since {
+    /// The two merge.
+    pub merged: Vec<RepoPath>,
+    /// They do not.
+    pub conflicts: Vec<RepoPath>,
+}
+
+/// Looks at a commit that an agent has made, and pins it. Where the branch has moved on below some of its files, what is pinned is
+/// the same work as a change of what these files started from.
+pub fn register(repo: &Repo, gate: &Gate, attempt: &Attempt, commit: &Oid) -> Result<Registered, OfferError> {
     let made = repo.commit(commit)?;
+    let Some(tip) = repo.resolve("HEAD")? else {
+        return Err(OfferError::NotOnBranch { commit: commit.clone() });
+    };
     // Something may have landed since it was made: the queue puts it on top of that.
-    let is_on_branch = match (made.parents.as_slice(), repo.resolve("HEAD")?) {
-        ([parent], Some(tip)) => *parent == tip || repo.is_ancestor(parent, &tip)?,
+    let is_on_branch = match made.parents.as_slice() {
+        [parent] => *parent == tip || repo.is_ancestor(parent, &tip)?,
         _ => false,
     };
     if !is_on_branch {
@@ -75,12 +101,31 @@ pub fn register(repo: &Repo, gate: &Gate, attempt: &Attempt, commit: &Oid) -> Re
     if !allows_dirty(&mut store)? {
         refuse_persons_work(repo, attempt, commit)?;
     }
-    let verdict = gate.candidate_checks(repo, store, (attempt, None), commit)?;
+    let files: Vec<RepoPath> = repo.changes_of(&made)?.into_iter().map(|change| change.path).collect();
+    let bases = bases_of(repo, &mut store, &files)?;
+    let own = bases.rebased(repo, commit)?;
+    if own != *commit && repo.changes_of(&repo.commit(&own)?)?.is_empty() {
+        return Err(OfferError::NothingOwn(files));
+    }
+    let verdict = gate.candidate_checks(repo, store, (attempt, None), &own)?;
     let failed: Vec<Check> = verdict.failures().cloned().collect();
     if !failed.is_empty() {
         return Err(OfferError::Refused(failed));
     }
-    Ok(candidate::pin(repo, &attempt.issue, attempt.number, commit)?)
+    let pinned = candidate::pin(repo, &attempt.issue, attempt.number, &own)?;
+    let since = if own == *commit { Since::default() } else { landed_since(repo, &tip, &own, &bases)? };
+    Ok(Registered { pinned, since })
+}
+
+fn landed_since(repo: &Repo, tip: &Oid, own: &Oid, bases: &Bases) -> Result<Since, OfferError> {
+    let Some(base) = repo.commit(own)?.parents.into_iter().next() else { return Ok(Since::default()) };
+    let candidate = Candidate { base, head: own.clone(), message: None };
+    Ok(match landing::stack(repo, tip, &candidate)? {
+        Stacked::Conflict(conflicts) => Since { conflicts, ..Since::default() },
+        Stacked::Commit(_) | Stacked::Nothing => {
+            Since { merged: bases.files().into_iter().collect(), ..Since::default() }
+        }
+    })
 }
 
 /// True if the run was started with `--allow-dirty`.

@@ -11,7 +11,7 @@ use mala_gate::TestRun;
 use mala_gate::evidence::{Evidence, Launch, Place, lossy};
 use mala_gate::runner::{Manner, Tee};
 use mala_git::landing::{Candidate, Stacked, stack};
-use mala_git::salvage::work_commit;
+use mala_git::salvage::{Bases, work_commit};
 use mala_git::{Content, Ownership, Repo, RepoPath, own_changes};
 use mala_logs::telemetry::spans::{self, Span};
 use mala_store::Party;
@@ -38,6 +38,33 @@ impl Work {
         let message = format!("what {} is working on\n", who.agent);
         let commit = work_commit(repo, &base, &own, &message)?;
         Ok(Some(Self { base, commit, remark: None }))
+    }
+
+    /// The same, where the branch has moved on below some of the files since they were taken: merged with what has landed in them. If
+    /// the two do not merge, this is on what the files started from.
+    pub fn since(self, repo: &Repo, bases: &Bases) -> Result<Self, ValidationError> {
+        let own = bases.rebased(repo, &self.commit)?;
+        let Some(base) = repo.commit(&own)?.parents.into_iter().next().filter(|_| own != self.commit) else {
+            return Ok(self);
+        };
+        let candidate = Candidate { base: base.clone(), head: own.clone(), message: None };
+        Ok(match stack(repo, &self.base, &candidate)? {
+            Stacked::Commit(commit) => Self { commit, ..self },
+            Stacked::Nothing => Self { commit: self.base.clone(), ..self },
+            Stacked::Conflict(paths) => {
+                let remark = format!(
+                    "your changes to {} do not merge with what has landed there since you took it: this runs without that",
+                    list(&paths)
+                );
+                Self { base, commit: own, remark: Some(remark) }
+            }
+        })
+    }
+
+    /// The files of it.
+    pub fn paths(&self, repo: &Repo) -> Result<Vec<RepoPath>, ValidationError> {
+        let changes = repo.changes_between(&self.base, &self.commit)?;
+        Ok(changes.into_iter().map(|change| change.path).collect())
     }
 
     /// The same on the newest commit that is proven, where the last one is not: what is wrong with the branch is not this agent's

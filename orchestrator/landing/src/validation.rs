@@ -33,6 +33,9 @@ use crate::setup::{self, Preparation};
 use crate::slot_test::SlotTest;
 use crate::slots::{Lease, Placed, Pool, Slots, SlotsError};
 
+/// So many of the last validations tell how long one takes.
+const MAX_MEDIAN_TIMINGS: usize = 20;
+
 /// How much of a command's output is searched for what its runner says.
 const SUMMARY_BYTES: u64 = 1 << 20;
 /// How far back a commit that has passed is looked for.
@@ -584,6 +587,14 @@ pub(crate) fn timings(repo: &Repo, most: usize) -> Result<Vec<Timing>, Validatio
         }
     }
     Ok(timings)
+}
+
+/// How long a validation takes, by the median of the last ones, as [`timings`] has them.
+pub fn median_validation(repo: &Repo) -> Result<Option<Duration>, ValidationError> {
+    let mut times: Vec<Duration> =
+        timings(repo, MAX_MEDIAN_TIMINGS)?.into_iter().map(|timing| timing.took).collect();
+    times.sort_unstable();
+    Ok(times.get(times.len() / 2).copied())
 }
 
 /// Whether a tree passes, as far as that was ever found out. One that has passed once does, as for [`earlier_pass`].

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use mala_core::Attempt;
 use mala_core::{Key, Scope};
+use mala_gate::bases_of;
 use mala_git::salvage::{Before, Unlike};
 use mala_git::{Repo, RepoPath, salvage};
 use mala_store::{Progress, Store};
@@ -29,18 +30,16 @@ pub(crate) fn save_orphaned_work(scope: &Scope, store: &mut Store) -> Result<(),
     for attempt in stranded {
         let Attempt { id, run, issue, number, agent, .. } = &attempt;
         let began = store.began(agent, Some(run))?;
-        let owned = store.owned_each(agent, &keys, began)?;
-        let own: BTreeSet<RepoPath> = dirty
-            .iter()
-            .zip(owned)
-            .filter(|(_, fence)| fence.is_some())
-            .map(|(path, _)| path.clone())
-            .collect();
+        let owned = store.held_last(agent, &keys, began)?;
+        let is_own = |(_, key): &(&RepoPath, &Key)| owned.contains(key);
+        let own: BTreeSet<RepoPath> =
+            dirty.iter().zip(&keys).filter(is_own).map(|(path, _)| path.clone()).collect();
+        let bases = bases_of(&repo, store, &own)?;
         // What a person had there before the agent began, and still has, is no work of the agent's.
         let own = Unlike::of(&repo, &own, &Before::of(&repo, run, agent)?)?.files;
         let name = salvage::attempt_ref(issue, *number);
         let message = salvage::work_message(&attempt, "its run was killed");
-        if let Some(saved) = salvage::save(&repo, &name, &own, &message)? {
+        if let Some(saved) = salvage::save_since(&repo, &bases, &name, (&own, &message))? {
             store.keep(*id, &Progress { saved_ref: Some(saved.name), ..Progress::default() })?;
         }
     }

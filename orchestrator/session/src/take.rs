@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mala_core::{AgentId, Ask, AskId, Key, Lock, Mode, Scope, Target, Want};
+use mala_gate::bases_of;
 use mala_git::salvage::{self, SavedRef};
 use mala_git::{Repo, RepoPath};
 use mala_store::{Answered, Authority, Changes, Guard, Store};
@@ -37,7 +38,7 @@ pub fn take(
     let keys: Vec<Key> =
         dirty.iter().map(|path| repo.key(path)).chain(ask.want.target.file().cloned()).collect();
     wait_for_writers(scope, &keys)?;
-    let saved = save(&repo, &ask, &dirty)?;
+    let saved = save(&repo, store, &ask, &dirty)?;
     guard.saved = saved.as_ref().map(|saved| saved.name.clone());
     Ok((store.take_asked(by, &ask.id, &guard)?, saved))
 }
@@ -59,8 +60,13 @@ fn dirty(repo: &Repo, lock: Option<&Lock>, ask: &Ask) -> Result<BTreeSet<RepoPat
     Ok(all.into_iter().filter(covers).collect())
 }
 
-fn save(repo: &Repo, ask: &Ask, files: &BTreeSet<RepoPath>) -> Result<Option<SavedRef>, SessionError> {
+fn save(
+    repo: &Repo,
+    store: &mut Store,
+    ask: &Ask,
+    files: &BTreeSet<RepoPath>,
+) -> Result<Option<SavedRef>, SessionError> {
     let name = format!("refs/mala/taken/{}", ask.id);
     let message = format!("uncommitted work of {} before {} took it\n\n{}\n", ask.holder, ask.asker, ask.why);
-    Ok(salvage::save(repo, &name, files, &message)?)
+    Ok(salvage::save_since(repo, &bases_of(repo, store, files)?, &name, (files, &message))?)
 }

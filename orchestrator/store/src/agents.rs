@@ -272,6 +272,7 @@ impl Change<'_> {
             let kind = EventKind::end_of(self.standing(lock)).unwrap_or(EventKind::LockReleased);
             self.remove_lock(lock, kind)?;
         }
+        self.forget_bases(&locks)?;
         self.withdraw_asks_of(agent)?;
         self.record(EventKind::AgentLeft, &party, None, &json!({ "locks": locks.len() }))?;
         self.forget(agent)?;

@@ -88,6 +88,8 @@ event_kinds! {
     /// A candidate came into the landing queue.
     EntryQueued = "entry.queued",
     EntryAdvanced = "entry.advanced",
+    /// Its files are free while it waits.
+    EntryFreed = "entry.freed",
     /// A branch is about to move.
     LandingBegun = "landing.begun",
     LandingDone = "landing.done",

@@ -73,6 +73,7 @@ pub use issue_waits::{IssueEnd, IssueWait};
 pub use issues::types::{Imported, IssueError, IssueFilter, IssueName, IssueNote, NewIssue, Updated};
 pub use journal::types::{End, Finish, Finished, JournalError, NewAttempt, Next, Progress, Tracker};
 pub use landing::audits::Unaudited;
+pub use landing::freed::{FileBase, FileBlob, FreedFile, InTheWay};
 pub use landing::types::{EntryChange, EntryFilter, LandingError, LandingRow, NewEntry, NewLanding};
 pub use locks::{Released, Renewed};
 pub use messages::{BroadcastLimit, Draft, MessageError, Page, PageOf, Sent};
@@ -213,9 +214,21 @@ impl Store {
         &mut self,
         work: impl FnOnce(&View<'_>) -> std::result::Result<T, Fault>,
     ) -> Result<T> {
+        self.read_in(None, work)
+    }
+
+    /// The same, seen from another scope if one is given.
+    pub(crate) fn read_in<T>(
+        &mut self,
+        scope: Option<i64>,
+        work: impl FnOnce(&View<'_>) -> std::result::Result<T, Fault>,
+    ) -> Result<T> {
         let run = || {
             let sql = self.conn.transaction_with_behavior(TransactionBehavior::Deferred)?;
-            let scope = scope_row(&sql, &self.scope_root)?.unwrap_or(NO_SCOPE);
+            let scope = match scope {
+                Some(scope) => scope,
+                None => scope_row(&sql, &self.scope_root)?.unwrap_or(NO_SCOPE),
+            };
             let now = self.line.look(&sql, &*self.clock)?;
             work(&View::new(sql, &self.path, scope, now, &*self.liveness))
         };

@@ -180,9 +180,9 @@ impl Change<'_> {
 
     fn release(&mut self, agent: &AgentId, which: &Which) -> std::result::Result<Released, Fault> {
         self.must_know(agent)?;
-        let selected = self.select(agent, which)?;
+        let mut selected = self.select(agent, which)?;
         let mut foreign = Vec::new();
-        for want in selected.missing {
+        for want in std::mem::take(&mut selected.missing) {
             // Somebody else's alone, under this name or another one of the same file? Then it is theirs to release.
             // What others merely share is no concern of this agent.
             let others = self.rivals(agent, &Want { mode: Mode::Exclusive, ..want.clone() })?;
@@ -198,6 +198,7 @@ impl Change<'_> {
         if !foreign.is_empty() {
             return Ok(Released::NotYours(foreign));
         }
+        self.settle_bases(agent, &mut selected.held)?;
         for lock in &selected.held {
             self.remove_lock(lock, EventKind::LockReleased)?;
         }

@@ -12,6 +12,7 @@ use crate::Store;
 use crate::change::Change;
 use crate::error::{Fault, Result};
 use crate::foreign_changes::EndedHold;
+use crate::landing::freed::is_of_landing;
 use crate::rows::{self, kind_of};
 use crate::view::{Standing, View};
 
@@ -22,14 +23,20 @@ impl Store {
         self.read(|view| view.owned(agent, key, since))
     }
 
-    /// The same for many files, as of one moment.
-    pub fn owned_each(
-        &mut self,
-        agent: &AgentId,
-        keys: &[Key],
-        since: Option<Fence>,
-    ) -> Result<Vec<Option<Fence>>> {
-        self.read(|view| keys.iter().map(|key| view.owned(agent, key, since)).collect())
+    /// Those of these files that the agent held alone after the event `since`, and nobody else after it, besides whoever holds them
+    /// now and may have just got them: what lies there is the agent's. As of one moment.
+    pub fn held_last(&mut self, agent: &AgentId, keys: &[Key], since: Option<Fence>) -> Result<Vec<Key>> {
+        self.read(|view| {
+            let mut held = Vec::new();
+            for key in keys {
+                if let Some(fence) = view.owned(agent, key, since)?
+                    && !view.is_held_after(agent, key, fence)?
+                {
+                    held.push(key.clone());
+                }
+            }
+            Ok(held)
+        })
     }
 
     /// The newest event; the next one has a higher number.
@@ -67,10 +74,27 @@ impl View<'_> {
         let mut best = None;
         for id in ids {
             let lock = self.lock_by_id(&id)?.filter(|lock| lock.agent == *agent);
-            let lock = lock.filter(|lock| lock.mode == Mode::Exclusive);
+            let lock = lock.filter(|lock| lock.mode == Mode::Exclusive && !is_of_landing(lock));
             best = best.max(lock.map(|lock| lock.fence));
         }
         Ok(best)
+    }
+
+    /// True if another agent has held the file alone under a later fence, and does no more.
+    fn is_held_after(&self, agent: &AgentId, key: &Key, fence: Fence) -> std::result::Result<bool, Fault> {
+        let mut ids = Vec::new();
+        self.ids_over(&mut ids, key)?;
+        for id in ids {
+            let lock = self.lock_by_id(&id)?;
+            let lock = lock.filter(|lock| lock.mode == Mode::Exclusive && !is_of_landing(lock));
+            let is_later = |lock: &Lock| lock.agent != *agent && lock.fence > fence;
+            if lock.is_some_and(|lock| is_later(&lock) && self.standing(&lock) != Standing::Held) {
+                return Ok(true);
+            }
+        }
+        let sql =
+            "SELECT 1 FROM tenure WHERE scope = ?1 AND path = ?2 AND kind = 0 AND agent <> ?3 AND fence > ?4";
+        self.exists(sql, params![self.scope, key.as_bytes(), agent.as_str(), fence.0])
     }
 
     /// When a lock ended that is about to go, for people.
@@ -124,7 +148,7 @@ pub(crate) struct PastHold {
 impl Change<'_> {
     /// Notes that the lock's holder is about to lose it.
     pub(crate) fn end_hold(&mut self, lock: &Lock) -> std::result::Result<(), Fault> {
-        if lock.mode != Mode::Exclusive || lock.is_named() {
+        if lock.mode != Mode::Exclusive || lock.is_named() || is_of_landing(lock) {
             return Ok(());
         }
         // The event that says so is the next one.

@@ -27,6 +27,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/11_chains.sql"),
     include_str!("migrations/12_issue_waits.sql"),
     include_str!("migrations/13_steady_time.sql"),
+    include_str!("migrations/14_freed_files.sql"),
 ];
 
 /// The schema this mala writes.

@@ -369,6 +369,7 @@ fn an_entry_that_has_lost_twice_to_plain_commits_is_let_through_first() {
                 directory: None,
                 entries: vec![(entry.id, entry.head.clone())],
                 changes: Vec::new(),
+                freed: Vec::new(),
                 owner: mala_store::process::current(),
             })
             .unwrap();

@@ -11,6 +11,7 @@ mod contention;
 mod demo;
 mod endings;
 mod git_locks;
+mod holding;
 mod kills;
 mod landing;
 mod limits;

@@ -24,8 +24,24 @@ fn a_held_file_is_owned_by_its_name_by_its_other_names_and_by_patterns() {
     assert_eq!(owned(&mut store, "ann", "other", None), None);
     assert_eq!(owned(&mut store, "bob", "a", None), None);
     let keys = ["a", "other", "src/z"].map(key);
-    let each = store.owned_each(&agent("ann"), &keys, None).unwrap();
-    assert_eq!(each, [Some(lock.fence), None, Some(pattern.fence)]);
+    assert_eq!(store.held_last(&agent("ann"), &keys, None).unwrap(), [key("a"), key("src/z")]);
+}
+
+#[test]
+fn what_another_one_has_held_since_is_not_the_earlier_holders() {
+    let world = World::new();
+    let mut store = world.store();
+    let keys = ["a", "src/z"].map(key);
+    store.take("ann", &["a", "pattern:src/**"]);
+    store.leave(&agent("ann")).unwrap();
+    assert_eq!(store.held_last(&agent("ann"), &keys, None).unwrap(), keys, "nobody has had them since");
+    store.take("bob", &["a"]);
+    assert_eq!(store.held_last(&agent("ann"), &keys, None).unwrap(), keys, "bob may have just got it");
+    store.leave(&agent("bob")).unwrap();
+    assert_eq!(store.held_last(&agent("ann"), &keys, None).unwrap(), [key("src/z")], "bob had it");
+    assert_eq!(store.held_last(&agent("bob"), &keys, None).unwrap(), [key("a")]);
+    store.take("ann", &["a"]);
+    assert_eq!(store.held_last(&agent("ann"), &keys, None).unwrap(), keys, "it is ann's again");
 }
 
 #[test]
@@ -166,6 +182,5 @@ fn two_hundred_paths_are_judged_together_beside_a_long_log() {
          SELECT 1, 'ann', 0, CAST('src/' || i AS BLOB), i, 0 FROM n;";
     world.sql().execute_batch(fill).unwrap();
     let keys: Vec<Key> = (0..200).map(|number| key(format!("src/{}", number * 200 + 1))).collect();
-    let owned = store.owned_each(&agent("ann"), &keys, None).unwrap();
-    assert_eq!(owned.iter().flatten().count(), 100);
+    assert_eq!(store.held_last(&agent("ann"), &keys, None).unwrap().len(), 100);
 }

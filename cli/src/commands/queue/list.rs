@@ -44,6 +44,8 @@ pub(crate) struct EntryJson<'a> {
     head: &'a Oid,
     rejections: u32,
     reason: Option<&'a str>,
+    /// Others may take its files while it waits.
+    frees_files: bool,
 }
 
 impl<'a> From<&'a Entry> for EntryJson<'a> {
@@ -59,6 +61,7 @@ impl<'a> From<&'a Entry> for EntryJson<'a> {
             head: &entry.head,
             rejections: entry.rejections,
             reason: entry.reason.as_deref(),
+            frees_files: entry.frees_files,
         }
     }
 }

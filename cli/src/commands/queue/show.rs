@@ -76,6 +76,9 @@ impl Shown {
         if let Some(reason) = &entry.reason {
             writeln!(out, "  because: {}", plain(reason))?;
         }
+        if entry.frees_files && !entry.state.is_over() {
+            writeln!(out, "  its files are free: who changes them next is merged with it")?;
+        }
         if let Some(issue) = &entry.issue {
             let attempt = self.attempt.map(|number| format!(", attempt {number}")).unwrap_or_default();
             writeln!(out, "  issue: {}{attempt}", plain(issue))?;

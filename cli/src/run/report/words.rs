@@ -74,8 +74,12 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             let checks = failed.iter().map(|check| format!("    {}: {}", check.name, plain(&check.detail)));
             std::iter::once(line(issue, &first)).chain(checks).collect()
         }
-        Event::Queued { issue, entry, commit, .. } => {
-            vec![line(issue, &format!("offered {} (entry {entry} of the landing queue)", short(commit)))]
+        Event::Queued { issue, entry, commit, frees_files, .. } => {
+            let free = if *frees_files { ", its files are free" } else { "" };
+            vec![line(
+                issue,
+                &format!("offered {} (entry {entry} of the landing queue{free})", short(commit)),
+            )]
         }
         Event::Held { issue, entry, why } => {
             vec![format!(

@@ -200,19 +200,18 @@ impl BlockingOps {
         Ok(self.store()?.stranded()?)
     }
 
-    /// Those of `keys` that the attempt's agent held alone at some time since its claim and that nobody else holds now.
+    /// Those of `keys` that the attempt's agent held alone at some time since its claim and that nobody else has held since.
     /// They are held for it from now on, also if its process is gone.
     pub(crate) fn secure(&self, attempt: &Attempt, keys: &[Key]) -> Result<Vec<Key>> {
         let mut store = self.store()?;
         let began = store.began(&attempt.agent, Some(&attempt.run))?;
-        let owned = store.owned_each(&attempt.agent, keys, began)?;
         let mut secured = Vec::new();
-        for (key, _) in keys.iter().zip(owned).filter(|(_, fence)| fence.is_some()) {
+        for key in store.held_last(&attempt.agent, keys, began)? {
             let target = Target::File(key.clone());
             let want = Want { target, aliases: Vec::new(), mode: Mode::Exclusive };
             let request = self.request(attempt, vec![want], "uncommitted work");
             if let Outcome::Granted(_) = acquire(self.repo.scope(), &mut store, &request)? {
-                secured.push(key.clone());
+                secured.push(key);
             }
         }
         Ok(secured)

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use mala_core::Attempt;
+use mala_gate::bases_of;
 use mala_git::RepoPath;
 use mala_git::salvage::{self, Before, Changes, SavedRef, Staged, Unfinished, Unlike};
 
@@ -56,6 +57,10 @@ impl BlockingOps {
     pub(super) fn salvage(&self, attempt: &Attempt, reason: &str) -> Leftovers {
         let mut left = Leftovers::default();
         for tried in 1..=MAX_SALVAGE_TRIES {
+            if let Err(error) = self.leave(attempt) {
+                left.trouble = Some(Trouble::NotSaved(causes(&error)));
+                break;
+            }
             // The agent's git may have been killed with it, and what that left would be in the way of ours.
             self.sessions.sweep();
             left.trouble = self.try_salvage(attempt, reason, &mut left).err();
@@ -158,7 +163,9 @@ impl BlockingOps {
         let name = salvage::attempt_ref(&attempt.issue, attempt.number);
         let message = salvage::work_message(attempt, reason);
         let earlier = self.with_earlier(attempt, &name, None)?;
-        let now = salvage::save(&self.repo, &name, &self.still_to_save(attempt, &earlier, files)?, &message)?;
+        let files = self.still_to_save(attempt, &earlier, files)?;
+        let bases = bases_of(&self.repo, &mut *self.store()?, &files)?;
+        let now = salvage::save_since(&self.repo, &bases, &name, (&files, &message))?;
         // Nothing was written, so the refs are as they were.
         let saved = if now.is_none() { earlier } else { self.with_earlier(attempt, &name, now)? };
         let name = format!("{name}.staged");

@@ -3,17 +3,20 @@
 //! The row in the store comes first and says in which direction things go, so each step may be repeated after a kill. While an
 //! entry is open its work is in the candidate and not in the checkout.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use mala_core::{Attempt, AttemptId, AttemptState, CheckName, Entry, EntryState, IssueId, crash_point};
+use mala_core::{
+    Attempt, AttemptId, AttemptState, CheckName, Entry, EntryState, Fence, IssueId, crash_point,
+};
 use mala_git::RepoPath;
 use mala_git::salvage::{self, SavedRef};
 use mala_git::saved_work::changed_after;
 use mala_landing::offer::last_offer;
-use mala_store::{EntryFilter, NewEntry};
+use mala_store::{EntryFilter, ForeignChangeKind, NewEntry};
 
 use super::{AttemptEnd, BlockingOps, Cause, EndKind, EndResult};
 use crate::error::{EngineError, Result};
+use crate::event::Held;
 use crate::note::{Leftovers, Trouble};
 use crate::validator::{FailedCheck, Judgement, Offer};
 
@@ -43,11 +46,13 @@ pub(crate) enum CheckoutState {
 }
 
 /// Whether work that was rejected is back in the checkout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PutBack {
     InPlace,
     /// The branch has changed its files since, or somebody else has.
     Overtaken,
+    /// Others hold these of its files, which were free since the offer.
+    Held(Vec<Held>),
 }
 
 impl BlockingOps {
@@ -86,11 +91,26 @@ impl BlockingOps {
     /// Takes the work of an entry out of the checkout, unless that was done before.
     pub(super) fn make_ready(&self, attempt: &Attempt, entry: Entry) -> Result<Queued> {
         if entry.is_ready {
+            if entry.frees_files {
+                self.free_files(attempt)?;
+            }
             return Ok(Queued { entry, checkout: CheckoutState::Restored });
         }
         let checkout = self.take_out(attempt)?;
         crash_point("offer:out");
-        Ok(Queued { entry: self.store()?.make_entry_ready(entry.id)?, checkout })
+        let files = self.keys_of(&entry)?;
+        let why = match checkout {
+            CheckoutState::Restored => self.why_free(&entry, &files)?,
+            CheckoutState::Unrestored => None,
+        };
+        let Some(why) = why else {
+            return Ok(Queued { entry: self.store()?.make_entry_ready(entry.id)?, checkout });
+        };
+        let entry = self.store()?.free_entry(entry.id, &files, &why)?;
+        crash_point("offer:freed");
+        self.free_files(attempt)?;
+        crash_point("offer:free");
+        Ok(Queued { entry, checkout })
     }
 
     /// Takes what the attempt has offered out of the checkout. What it has changed since is saved. A file that cannot be restored
@@ -107,19 +127,51 @@ impl BlockingOps {
 
     /// Puts the work of a rejected offer back into the checkout, with what was changed after it.
     pub(crate) fn put_back_work(&self, attempt: &Attempt) -> Result<PutBack> {
-        let name = salvage::attempt_ref(&attempt.issue, attempt.number);
-        let later = salvage::saved_as(&self.repo, &name, Some(&attempt.run))?;
         let Some(offer) = self.offer_of(attempt)? else { return Ok(PutBack::InPlace) };
-        let (mut files, mut is_in_place) = (BTreeSet::new(), true);
-        for saved in later.iter().rev() {
-            // What was saved with an earlier offer is older than this one.
-            if self.repo.commit(&saved.commit)?.message.contains(&changed_after(&offer.commit)) {
-                is_in_place &= salvage::put_in_place_without(&self.repo, saved, &files)?;
-                files.extend(saved.files(&self.repo)?);
+        let was_freed = self.entries_of(attempt)?.pop().is_some_and(|entry| entry.frees_files);
+        if was_freed {
+            let all = self.offered_files(attempt)?;
+            if !self.take_files(attempt, &all)? {
+                return Ok(PutBack::Held(self.others_holding(attempt, &all)?));
             }
+            crash_point("back:taken");
+        }
+        self.store()?.end_leaving(attempt.id)?;
+        let (mut files, mut is_in_place) = (BTreeSet::new(), true);
+        for saved in self.changed_later(attempt, &offer)?.iter().rev() {
+            is_in_place &= salvage::put_in_place_without(&self.repo, saved, &files)?;
+            files.extend(saved.files(&self.repo)?);
         }
         is_in_place &= salvage::put_in_place_without(&self.repo, &offer, &files)?;
         Ok(if is_in_place { PutBack::InPlace } else { PutBack::Overtaken })
+    }
+
+    /// All files of the work that the attempt has in the queue, or had there last.
+    pub(super) fn offered_files(&self, attempt: &Attempt) -> Result<BTreeSet<RepoPath>> {
+        let Some(offer) = self.offer_of(attempt)? else { return Ok(BTreeSet::new()) };
+        let mut files = offer.files(&self.repo)?;
+        for saved in self.changed_later(attempt, &offer)? {
+            files.extend(saved.files(&self.repo)?);
+        }
+        Ok(files)
+    }
+
+    /// What was changed after the offer and saved. What was saved with an earlier one is older than this one.
+    fn changed_later(&self, attempt: &Attempt, offer: &SavedRef) -> Result<Vec<SavedRef>> {
+        let name = salvage::attempt_ref(&attempt.issue, attempt.number);
+        let mut later = Vec::new();
+        for saved in salvage::saved_as(&self.repo, &name, Some(&attempt.run))? {
+            if self.repo.commit(&saved.commit)?.message.contains(&changed_after(&offer.commit)) {
+                later.push(saved);
+            }
+        }
+        Ok(later)
+    }
+
+    fn others_holding(&self, attempt: &Attempt, files: &BTreeSet<RepoPath>) -> Result<Vec<Held>> {
+        let mut held = self.holders(&self.wants(files))?;
+        held.retain(|held| held.by != attempt.agent);
+        Ok(held)
     }
 
     /// What the attempt's agent has changed since it offered, or left out of the offer.
@@ -127,6 +179,27 @@ impl BlockingOps {
         let own = self.own_dirty_files(attempt)?;
         let offered = salvage::held_like(&self.repo, &offer.head, &own)?;
         Ok(own.difference(&offered).cloned().collect())
+    }
+
+    /// What has landed in these files since the attempt began, as far as the store knows.
+    pub(crate) fn landed_in(
+        &self,
+        attempt: &Attempt,
+        files: &[RepoPath],
+    ) -> Result<BTreeMap<RepoPath, IssueId>> {
+        let branch = self.repo.branch()?;
+        let mut store = self.store()?;
+        let began = store.began(&attempt.agent, Some(&attempt.run))?.unwrap_or(Fence(0));
+        let mut landed = BTreeMap::new();
+        for path in files {
+            let since = (began, branch.as_deref());
+            let foreign = store.file_history(&attempt.agent, &self.repo.key(path), since)?.foreign;
+            if let Some(ForeignChangeKind::Landed { issue: Some(issue), .. }) = foreign.map(|last| last.kind)
+            {
+                landed.insert(path.clone(), issue);
+            }
+        }
+        Ok(landed)
     }
 
     /// Ends an attempt whose offer was settled when nobody waited for it any more.

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use mala_core::{AgentId, Ask, Attempt, IssueId, Want, crash_point};
+use mala_gate::bases_of;
 use mala_git::RepoPath;
 use mala_git::salvage::{self, Before, SavedRef, Unlike};
 use mala_session::{SessionError, acquire_or_wait, release};
@@ -26,6 +27,15 @@ const ISSUE_POLL: Duration = Duration::from_millis(200);
 pub(crate) struct Awaited {
     pub(crate) asks: Vec<Ask>,
     pub(crate) issues: Vec<IssueWait>,
+}
+
+/// Work of an attempt that is out of the checkout and comes back when its files are its own again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Away {
+    /// It has yielded.
+    Aside(SavedRef),
+    /// It was rejected, and its files were free since the offer.
+    Rejected,
 }
 
 impl Awaited {
@@ -59,13 +69,13 @@ impl BlockingOps {
     pub(crate) fn wait(
         &self,
         attempt: &Attempt,
-        (awaited, aside): (&Awaited, Option<&SavedRef>),
+        (awaited, away): (&Awaited, Option<&Away>),
         hangup: &PipeReader,
     ) -> Result<WaitOutcome> {
         // First the issues: who waits for them holds no more than before.
         match self.wait_for_issues(attempt, &awaited.issues, hangup)? {
             WaitOutcome::Granted(ends) => {
-                let outcome = self.wait_for_files(attempt, (&awaited.asks, aside), hangup)?;
+                let outcome = self.wait_for_files(attempt, (&awaited.asks, away), hangup)?;
                 Ok(if outcome == WaitOutcome::Granted(Vec::new()) {
                     WaitOutcome::Granted(ends)
                 } else {
@@ -122,13 +132,15 @@ impl BlockingOps {
     fn wait_for_files(
         &self,
         attempt: &Attempt,
-        (asked, aside): (&[Ask], Option<&SavedRef>),
+        (asked, away): (&[Ask], Option<&Away>),
         hangup: &PipeReader,
     ) -> Result<WaitOutcome> {
         let (scope, lock) = (self.repo.scope(), &self.options.lock);
         let mut wants: Vec<Want> = asked.iter().map(|ask| ask.want.clone()).collect();
-        if let Some(aside) = aside {
-            wants.extend(self.wants(&aside.files(&self.repo)?));
+        match away {
+            Some(Away::Aside(aside)) => wants.extend(self.wants(&aside.files(&self.repo)?)),
+            Some(Away::Rejected) => wants.extend(self.wants(&self.offered_files(attempt)?)),
+            None => {}
         }
         if wants.is_empty() {
             return Ok(WaitOutcome::Granted(Vec::new()));
@@ -158,25 +170,37 @@ impl BlockingOps {
     /// was any. The order is that of endings: nothing is restored before it is saved, nothing is free before it is restored.
     pub(crate) fn put_aside(&self, attempt: &Attempt) -> Result<Option<SavedRef>> {
         let reason = "put aside, so that the others of a circle of waits can go on";
+        self.leave(attempt)?;
         let before = Before::of(&self.repo, &attempt.run, &attempt.agent)?;
         let files = self.own_files(attempt, &before)?;
         let unlike = Unlike::of(&self.repo, &files, &before)?;
         let name = salvage::aside_ref(&attempt.issue, attempt.number);
         let message = salvage::work_message(attempt, reason);
-        let saved = salvage::save(&self.repo, &name, &unlike.files, &message)?;
+        let bases = bases_of(&self.repo, &mut *self.store()?, &unlike.files)?;
+        let saved = salvage::save_since(&self.repo, &bases, &name, (&unlike.files, &message))?;
         crash_point("yield:saved");
         if let Some(trouble) = self.salvage(attempt, reason).trouble {
+            self.store()?.stop_leaving(attempt.id)?;
             return Err(EngineError::StillInPlace(trouble.to_string()));
         }
         crash_point("yield:out");
         release(self.repo.scope(), &mut *self.store()?, None, &attempt.agent, &Which::All)?;
+        self.store()?.end_leaving(attempt.id)?;
         crash_point("yield:free");
         Ok(saved)
     }
 
+    /// Puts the work of an attempt back.
+    pub(crate) fn take_back(&self, attempt: &Attempt, away: &Away) -> Result<PutBack> {
+        match away {
+            Away::Aside(aside) => self.put_back_aside(attempt, aside),
+            Away::Rejected => self.put_back_work(attempt),
+        }
+    }
+
     /// Puts back what was put aside, merged with what has landed since. If others hold the files, or the two do not merge, it stays
     /// in its ref.
-    pub(crate) fn take_back(&self, attempt: &Attempt, aside: &SavedRef) -> Result<PutBack> {
+    fn put_back_aside(&self, attempt: &Attempt, aside: &SavedRef) -> Result<PutBack> {
         let files = aside.files(&self.repo)?;
         if !self.take_files(attempt, &files)? || !salvage::put_in_place(&self.repo, aside)? {
             return Ok(PutBack::Overtaken);

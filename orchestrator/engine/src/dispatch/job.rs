@@ -8,11 +8,10 @@ use std::path::PathBuf;
 
 use mala_agents::start::Profile;
 use mala_core::{Attempt, EntryId, Issue, IssueId, Timestamp};
-use mala_git::salvage::SavedRef;
 use tokio::time::Instant;
 
 use crate::State;
-use crate::blocking::{AttemptEnd, Awaited, CheckoutState, Fingerprint, LaterChanges};
+use crate::blocking::{AttemptEnd, Awaited, Away, CheckoutState, Fingerprint, LaterChanges};
 use crate::limits::{Limits, Meter};
 use crate::session::Session;
 use crate::validator::Judgement;
@@ -59,8 +58,8 @@ pub(super) struct Job {
     pub(super) wait_number: u32,
     /// Whom it yields to.
     pub(super) yields_to: Vec<IssueId>,
-    /// Its work, while that is out of the checkout so that others can go on.
-    pub(super) aside: Option<SavedRef>,
+    /// Its work, while that is out of the checkout and waits for its files.
+    pub(super) away: Option<Away>,
     /// Whether all of it left the checkout when its work was queued.
     pub(super) checkout: CheckoutState,
 }
@@ -244,7 +243,7 @@ impl Job {
             parked_since: now,
             wait_number: 0,
             yields_to: Vec::new(),
-            aside: None,
+            away: None,
             checkout: CheckoutState::default(),
         }
     }

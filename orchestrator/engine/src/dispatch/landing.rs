@@ -3,6 +3,7 @@
 //! An attempt whose work is offered has no process and counts for no limit. The queue is worked off beside the loop, which is told
 //! of every round; when nothing can move any more, the work begins again as soon as something may have changed.
 
+use std::collections::BTreeMap;
 use std::io::{self, PipeWriter};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,9 +19,9 @@ use super::job::{AfterWait, Due, Phase};
 use super::stop::Stopping;
 use super::{Dispatcher, WorkerEvent, causes};
 use crate::State;
-use crate::blocking::{EndKind, Fate, PutBack, Queued};
+use crate::blocking::{Awaited, Away, Cause, EndKind, Fate, PutBack, Queued, WaitOutcome};
 use crate::error::{EngineError, Result};
-use crate::event::Event;
+use crate::event::{Event, Held};
 use crate::landing_queue::LandingQueue;
 use crate::validator::{FailedCheck, Judgement, OUTPUT_TAIL_BYTES};
 
@@ -32,6 +33,9 @@ const HELD_POLL: Duration = Duration::from_secs(2);
 const ARRIVAL_POLL: Duration = Duration::from_secs(10);
 /// Rounds that fail themselves, one after the other, before the queue is left to a person.
 const MAX_FAILED_ROUNDS: u32 = 3;
+
+/// Why work is not back in the checkout.
+const HAS_CHANGED: &str = "its files have changed since";
 
 /// Something that is done with the queue beside the loop.
 type QueueTask =
@@ -90,7 +94,11 @@ impl Dispatcher {
                 job.phase = Phase::Offered { entry: entry.id };
                 let agent = job.attempt.agent.clone();
                 let commit = entry.head.to_string();
-                self.tell(&Event::Queued { issue: id.clone(), agent, entry: entry.id, commit });
+                let frees_files = entry.frees_files;
+                if frees_files {
+                    self.ready.free_files(id);
+                }
+                self.tell(&Event::Queued { issue: id.clone(), agent, entry: entry.id, commit, frees_files });
                 if self.stopping == Stopping::No {
                     self.work_queue();
                 } else {
@@ -236,13 +244,25 @@ impl Dispatcher {
                 self.set_judgement(&id, Judgement { accepted: true, commits, ..Judgement::default() });
                 self.end(&id, EndKind::Accept);
             }
-            Outcome::Conflict(files) => self.on_rejected_entry(&id, conflict(&files)).await,
+            Outcome::Conflict(files) => {
+                let failed = self.conflict_of(&id, files).await;
+                self.on_rejected_entry(&id, failed).await;
+            }
             Outcome::Red(rejection) => self.on_rejected_entry(&id, red(&rejection)).await,
             Outcome::Failed(why) => {
                 let cause = self.cause();
                 self.hand_over(&id, why, cause);
             }
         }
+    }
+
+    /// What its agent is told of a conflict: both sides, and whose the other one is.
+    async fn conflict_of(&self, id: &IssueId, files: Vec<RepoPath>) -> Vec<FailedCheck> {
+        let Some(job) = self.jobs.get(id) else { return Vec::new() };
+        let (ops, attempt, looked_at) = (self.ops.clone(), job.attempt.clone(), files.clone());
+        let landed = tokio::task::spawn_blocking(move || ops.landed_in(&attempt, &looked_at)).await;
+        // The files alone say enough if that cannot be found out.
+        conflict(&files, &landed.ok().and_then(Result::ok).unwrap_or_default())
     }
 
     fn set_judgement(&mut self, id: &IssueId, judgement: Judgement) {
@@ -268,15 +288,9 @@ impl Dispatcher {
     }
 
     pub(super) fn on_work_back(&mut self, id: &IssueId, back: Result<PutBack>) {
-        let Some(job) = self.jobs.get_mut(id) else { return };
         match back {
-            Ok(back) => {
-                if let (PutBack::Overtaken, Some(offer)) = (back, &job.judgement.offer) {
-                    job.judgement.failed.push(not_in_place(&offer.pin));
-                }
-                let since = Instant::now();
-                job.phase = Phase::Due(Due { since, next: AfterWait::Retry, is_awaited: false });
-            }
+            Ok(PutBack::Held(by)) => self.wait_for_own_files(id, by),
+            Ok(back) => self.retry_with(id, (back == PutBack::Overtaken).then_some(HAS_CHANGED)),
             Err(error) => {
                 let (cause, why) = (self.cause(), causes(&error));
                 self.hand_over(id, format!("its work could not be put back: {why}"), cause);
@@ -284,11 +298,44 @@ impl Dispatcher {
         }
     }
 
+    /// Others have taken files of rejected work, which were free since the offer: it stands in the queue for them like anybody else.
+    fn wait_for_own_files(&mut self, id: &IssueId, by: Vec<Held>) {
+        if self.stopping != Stopping::No {
+            return self.hand_over(id, self.stopping.reason().to_owned(), Cause::Stopped);
+        }
+        let now = Instant::now();
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        (job.away, job.awaited, job.parked_since) = (Some(Away::Rejected), Awaited::default(), now);
+        let agent = job.attempt.agent.clone();
+        self.tell(&Event::Parked { issue: id.clone(), agent, awaits: by, issues: Vec::new() });
+        self.begin_wait(id);
+    }
+
+    /// The wait of rejected work for its files is over.
+    pub(super) fn rejected_work_back(&mut self, id: &IssueId, outcome: &WaitOutcome, back: Result<PutBack>) {
+        match (back, outcome) {
+            // Somebody was faster once more.
+            (Ok(PutBack::Held(by)), WaitOutcome::Granted(_)) => self.wait_for_own_files(id, by),
+            (Ok(PutBack::Held(_)), _) => self.retry_with(id, Some("others hold its files")),
+            (back, _) => self.on_work_back(id, back),
+        }
+    }
+
+    /// The session goes on with what was rejected. If its work is not in the checkout, it is told so and `why`.
+    fn retry_with(&mut self, id: &IssueId, why: Option<&str>) {
+        let since = Instant::now();
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        if let (Some(why), Some(offer)) = (why, &job.judgement.offer) {
+            job.judgement.failed.push(not_in_place(&offer.pin, why));
+        }
+        job.phase = Phase::Due(Due { since, next: AfterWait::Retry, is_awaited: false });
+    }
+
     /// Tells what became of an entry that no job waits for, and ends its attempt, which an earlier run has begun.
     fn settle(&mut self, entry: &Entry, outcome: &Outcome) {
         let fate = match outcome {
             Outcome::Landed(commit) => Fate::Landed(commit.to_string()),
-            Outcome::Conflict(files) => Fate::Rejected(text(&conflict(files))),
+            Outcome::Conflict(files) => Fate::Rejected(text(&conflict(files, &BTreeMap::new()))),
             Outcome::Red(rejection) => Fate::Rejected(text(&red(rejection))),
             Outcome::Failed(why) => Fate::Rejected(why.clone()),
         };
@@ -379,8 +426,12 @@ fn red(rejection: &Rejection) -> Vec<FailedCheck> {
         .collect()
 }
 
-fn conflict(files: &[RepoPath]) -> Vec<FailedCheck> {
-    let files = files.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+fn conflict(files: &[RepoPath], landed: &BTreeMap<RepoPath, IssueId>) -> Vec<FailedCheck> {
+    let named = |path: &RepoPath| match landed.get(path) {
+        Some(issue) => format!("`{path}` (landed with `{issue}`)"),
+        None => format!("`{path}`"),
+    };
+    let files = files.iter().map(named).collect::<Vec<_>>().join(", ");
     vec![FailedCheck {
         name: CheckName::Outcome,
         detail: format!(
@@ -392,12 +443,12 @@ fn conflict(files: &[RepoPath]) -> Vec<FailedCheck> {
     }]
 }
 
-fn not_in_place(pin: &str) -> FailedCheck {
+fn not_in_place(pin: &str, why: &str) -> FailedCheck {
     FailedCheck {
         name: CheckName::CleanStatus,
         detail: format!(
-            "your work is not in the checkout, because its files have changed since: it is kept in {pin}; look at it with \
-             `git show {pin}`"
+            "your work is not in the checkout, because {why}: it is kept in {pin}; look at it with `git show {pin}`, at a file of \
+             it with `git show {pin}:FILE`, and at what that started from with `git show {pin}^:FILE`"
         ),
         evidence: Vec::new(),
         output: None,

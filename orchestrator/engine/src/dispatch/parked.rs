@@ -72,8 +72,8 @@ impl Dispatcher {
         job.phase = Phase::Waiting(Waiting::Queued { _hangup: writer });
         job.wait_number += 1;
         let (ops, attempt, number) = (self.ops.clone(), job.attempt.clone(), job.wait_number);
-        let (awaited, aside) = (job.awaited.clone(), job.aside.clone());
-        let work = move || ops.wait(&attempt, (&awaited, aside.as_ref()), &hangup);
+        let (awaited, away) = (job.awaited.clone(), job.away.clone());
+        let work = move || ops.wait(&attempt, (&awaited, away.as_ref()), &hangup);
         self.background_for(id, work, move |outcome| JobEvent::WaitOver(number, outcome));
     }
 

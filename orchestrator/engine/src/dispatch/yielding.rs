@@ -13,7 +13,7 @@ use mala_git::salvage::SavedRef;
 use super::events::JobEvent;
 use super::job::{Aside, Job, Phase, Waiting};
 use super::{Dispatcher, causes};
-use crate::blocking::{PutBack, WaitOutcome};
+use crate::blocking::{Away, PutBack, WaitOutcome};
 use crate::error::Result;
 use crate::event::Event;
 
@@ -52,9 +52,13 @@ impl Dispatcher {
         match aside {
             Ok(aside) => {
                 // Who has yielded twice without having got its work back has it where it was.
-                job.aside = aside.or(job.aside.take());
+                job.away = aside.map(Away::Aside).or(job.away.take());
                 let (agent, to) = (job.attempt.agent.clone(), job.yields_to.clone());
-                let saved_ref = job.aside.as_ref().map(|aside| aside.name.clone());
+                let saved_ref = match (&job.away, &job.judgement.offer) {
+                    (Some(Away::Aside(aside)), _) => Some(aside.name.clone()),
+                    (Some(Away::Rejected), Some(offer)) => Some(offer.pin.clone()),
+                    _ => None,
+                };
                 job.phase = Phase::Aside(Aside { until_over: mem::take(&mut job.yields_to) });
                 self.tell(&Event::Yielded { issue: id.clone(), agent, to, saved_ref });
             }
@@ -111,25 +115,29 @@ impl Dispatcher {
         ready.iter().for_each(|id| self.begin_wait(id));
     }
 
-    /// What was put aside comes back before the session goes on.
+    /// Its work comes back before the session goes on.
     pub(super) fn take_back(&mut self, id: &IssueId, outcome: WaitOutcome) {
         let Some(job) = self.jobs.get_mut(id) else { return };
-        let Some(aside) = job.aside.clone() else { return self.wait_ended(id, outcome, None) };
+        let Some(away) = job.away.clone() else { return self.wait_ended(id, outcome, None) };
         job.phase = Phase::TakingBack;
         let (ops, attempt) = (self.ops.clone(), job.attempt.clone());
-        let work = move || ops.take_back(&attempt, &aside);
+        let work = move || ops.take_back(&attempt, &away);
         self.background_for(id, work, |back| JobEvent::TakenBack { outcome, back });
     }
 
     pub(super) fn on_taken_back(&mut self, id: &IssueId, outcome: WaitOutcome, back: Result<PutBack>) {
-        let aside = self.jobs.get_mut(id).and_then(|job| job.aside.take());
-        let said = aside.map(|aside| match back {
-            Ok(PutBack::InPlace) => IN_PLACE.to_owned(),
-            Ok(PutBack::Overtaken) => {
-                not_back(&aside, "it does not merge with what has happened to its files since")
-            }
-            Err(error) => not_back(&aside, &causes(&error)),
-        });
+        let away = self.jobs.get_mut(id).and_then(|job| job.away.take());
+        let said = match away {
+            Some(Away::Aside(aside)) => match back {
+                Ok(PutBack::InPlace) => Some(IN_PLACE.to_owned()),
+                Ok(PutBack::Overtaken | PutBack::Held(_)) => {
+                    Some(not_back(&aside, "it does not merge with what has happened to its files since"))
+                }
+                Err(error) => Some(not_back(&aside, &causes(&error))),
+            },
+            Some(Away::Rejected) => return self.rejected_work_back(id, &outcome, back),
+            None => None,
+        };
         self.wait_ended(id, outcome, said.as_deref());
     }
 }

@@ -46,6 +46,19 @@ fn next(queue: &mut ReadyIssues) -> Option<String> {
 }
 
 #[test]
+fn what_shares_files_with_work_whose_files_are_free_is_as_good_as_any_other() {
+    let all = [candidate("one", 1, &["a"]), candidate("two", 2, &["a"]), candidate("three", 3, &["b"])];
+    for (is_free, then) in [(false, "three"), (true, "two")] {
+        let mut queue = queue(&all);
+        assert_eq!(next(&mut queue).as_deref(), Some("one"));
+        if is_free {
+            queue.free_files(&id("one"));
+        }
+        assert_eq!(next(&mut queue).as_deref(), Some(then));
+    }
+}
+
+#[test]
 fn what_rests_is_not_given_out_before_it_is_woken() {
     let all = [candidate("a", 1, &[]), candidate("b", 2, &[])];
     let mut queue = queue(&all);

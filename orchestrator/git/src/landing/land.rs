@@ -44,7 +44,8 @@ pub fn look_ahead(repo: &Repo, step: &BranchMove<'_>) -> Result<Vec<Obstacle>, L
         [checkout] => {
             let changes = repo.tree_changes(&from.tree, &to.tree)?;
             let state = IndexState::read(checkout)?;
-            obstacles_in(checkout, &Disk::look(checkout, step, &state, &changes)?, &state, &changes)
+            let disk = Disk::look(checkout, step, &state, &changes)?;
+            obstacles_in(checkout, &disk, step, (&state, &changes))
         }
         [..] => Ok(vec![checked_out_twice()]),
     }
@@ -53,12 +54,12 @@ pub fn look_ahead(repo: &Repo, step: &BranchMove<'_>) -> Result<Vec<Obstacle>, L
 fn obstacles_in(
     checkout: &Repo,
     disk: &Disk<'_>,
-    state: &IndexState,
-    changes: &[FileChange],
+    step: &BranchMove<'_>,
+    (state, changes): (&IndexState, &[FileChange]),
 ) -> Result<Vec<Obstacle>, LandError> {
     match checkout.unfinished()? {
         Some(unfit) => Ok(vec![Obstacle { path: None, why: format!("{}; {}", unfit.why, unfit.hint) }]),
-        None => obstacles(disk, state, changes),
+        None => obstacles(disk, step, state, changes),
     }
 }
 
@@ -105,7 +106,7 @@ fn land_in(
     }
     let state = IndexState::read(checkout)?;
     let disk = Disk::look(checkout, step, &state, changes)?;
-    let obstacles = obstacles_in(checkout, &disk, &state, changes)?;
+    let obstacles = obstacles_in(checkout, &disk, step, (&state, changes))?;
     if !obstacles.is_empty() {
         return Ok(Some(Landed::Held(obstacles)));
     }

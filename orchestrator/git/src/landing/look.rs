@@ -138,16 +138,19 @@ impl<'a> Disk<'a> {
 /// Everything that keeps the checkout from going along.
 pub(super) fn obstacles(
     disk: &Disk<'_>,
+    step: &BranchMove<'_>,
     state: &IndexState,
     changes: &[FileChange],
 ) -> Result<Vec<Obstacle>, LandError> {
     let mut found: BTreeMap<RepoPath, String> = BTreeMap::new();
     for change in changes {
-        let staged = if state.is_unmerged(&change.path) {
+        // What the holder of a file has staged is in the file.
+        let is_spared = step.spared.contains(&change.path);
+        let staged = if !is_spared && state.is_unmerged(&change.path) {
             Some((change.path.clone(), "has merge conflicts; resolve and commit them"))
         } else if state.holds(&change.path, change.after.as_ref()) {
             None
-        } else if !state.holds(&change.path, change.before.as_ref()) {
+        } else if !is_spared && !state.holds(&change.path, change.before.as_ref()) {
             Some((
                 change.path.clone(),
                 "has staged changes; commit them, or unstage them with `git restore --staged`",

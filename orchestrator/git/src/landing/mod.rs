@@ -30,13 +30,14 @@ use std::path::{Path, PathBuf};
 use mala_core::scope::ScopeError;
 use thiserror::Error;
 
+use crate::salvage::SalvageError;
 use crate::{FileChange, GitError, IndexLockError, Oid, RepoPath};
 
 pub use checkout::checkout_of;
 pub use land::{land, look_ahead};
 pub use proof::already_there;
 pub use repair::repair;
-pub use stack::{Candidate, Stacked, stack};
+pub use stack::{Candidate, Stacked, recommit, stack};
 
 /// The mode of a submodule. Its files are another repository's.
 const SUBMODULE: &str = "160000";
@@ -56,7 +57,7 @@ pub struct BranchMove<'a> {
     /// Exists, is mala's own for this landing alone, out of agents' reach, and normally on the file system of the checkout.
     /// After a kill, [`repair()`] has to be given the same one.
     pub directory: &'a Path,
-    /// Held by agents elsewhere: their index entries go along, their files stay.
+    /// Held by agents at work: their index entries go along, their files stay.
     pub spared: &'a BTreeSet<RepoPath>,
 }
 
@@ -110,6 +111,8 @@ pub enum LandError {
     OtherCommit { commit: Oid },
     #[error("{to} does not have {from} among its ancestors: a branch only moves forward")]
     NotForward { from: Oid, to: Oid },
+    #[error("what the files started from could not be made a commit")]
+    Base(#[source] Box<SalvageError>),
     #[error("the checkout kept changing branches: try again")]
     Restless,
     #[error("cannot use `{}`", .path.display())]

@@ -82,7 +82,7 @@ fn finish(checkout: &Repo, step: &BranchMove<'_>, commits: &Commits) -> Result<V
     let workshop = Workshop::new(step.directory);
     let next = workshop.next_index();
     fs::remove_file(next.with_extension("lock")).ok();
-    build_next(checkout, (&index, &next), &state, &stale_entries(&state, &changes))?;
+    build_next(checkout, (&index, &next), &state, &stale_entries(step, &state, &changes))?;
     let disk = Disk::look(checkout, step, &state, &changes)?;
     let (stale, mut left) = sorted_out(checkout, &disk, &workshop, commits)?;
     crash_point("landing:repair-staged");
@@ -109,9 +109,9 @@ fn still_wanted(
 }
 
 /// Those whose entries in the index are as they were before, with nothing staged since in their way.
-fn stale_entries(state: &IndexState, changes: &[FileChange]) -> Vec<FileChange> {
+fn stale_entries(step: &BranchMove<'_>, state: &IndexState, changes: &[FileChange]) -> Vec<FileChange> {
     let is_stale = |change: &&FileChange| {
-        state.holds(&change.path, change.before.as_ref())
+        (step.spared.contains(&change.path) || state.holds(&change.path, change.before.as_ref()))
             && (change.before.is_some() || state.in_the_way(&change.path, changes).is_none())
     };
     changes.iter().filter(is_stale).cloned().collect()

@@ -62,6 +62,13 @@ pub fn stack(repo: &Repo, onto: &Oid, candidate: &Candidate) -> Result<Stacked, 
     written(repo, &tip, &tree, candidate).map(Stacked::Commit)
 }
 
+/// What `commit` holds, with its author and message, as a commit on top of `onto`.
+pub fn recommit(repo: &Repo, onto: &Oid, commit: &Oid) -> Result<Oid, LandError> {
+    let tree = repo.commit(commit)?.tree;
+    let candidate = Candidate { base: onto.clone(), head: commit.clone(), message: None };
+    written(repo, &repo.commit(onto)?, &tree, &candidate)
+}
+
 /// What is left to change if both sides changed different files: those that the branch has already are left out. Nothing if
 /// they meet somewhere, also where one has a file and the other a directory of that name.
 fn beside(offered: &[FileChange], since: &[FileChange]) -> Option<Vec<FileChange>> {

@@ -9,6 +9,7 @@
 //! anybody but the agent has staged stays staged ([`Staged`]).
 
 mod baseline;
+mod bases;
 mod before;
 mod raw;
 pub(crate) mod refs;
@@ -35,6 +36,7 @@ use crate::retry::Git;
 use crate::{Content, Entry, FileChange, GitError, Kind, Oid, Repo, RepoPath, State, TreeEntry};
 
 pub use baseline::{Damage, DamageState};
+pub use bases::{Bases, bring_up};
 pub use before::{Before, Uncommitted};
 pub use raw::{LeftOut, unreadable};
 pub use staged::{Changes, Staged};
@@ -157,10 +159,20 @@ pub fn save(
     files: &BTreeSet<RepoPath>,
     message: &str,
 ) -> Result<Option<SavedRef>, SalvageError> {
+    save_since(repo, &Bases::default(), name, (files, message))
+}
+
+/// The same, as a change of what the files started from.
+pub fn save_since(
+    repo: &Repo,
+    bases: &Bases,
+    name: &str,
+    (files, message): (&BTreeSet<RepoPath>, &str),
+) -> Result<Option<SavedRef>, SalvageError> {
     if files.is_empty() {
         return Ok(None);
     }
-    let head = repo.resolve("HEAD")?;
+    let head = repo.resolve("HEAD")?.map(|head| bases.below(repo, &head)).transpose()?;
     let tree = tree_of(repo, head.as_ref(), files)?;
     if held_at(repo, head.as_ref(), files)? == repo.tree_entries(&tree, files)? {
         return Ok(None);

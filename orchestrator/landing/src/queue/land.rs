@@ -5,10 +5,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mala_core::{Entry, EntryId, EntryState, Key, Life, Oid, crash_point};
+use mala_core::{Conflict, Entry, EntryId, EntryState, Key, Life, Oid, crash_point};
 use mala_git::landing::{self, BranchMove, Candidate, Landed, Obstacle, Repaired, Stacked};
 use mala_git::{Repo, RepoPath};
-use mala_store::{NewLanding, Store};
+use mala_store::{FileBlob, FreedFile, LandingError, NewLanding, Store, StoreError};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
@@ -37,13 +37,19 @@ impl Queue<'_> {
             onto = commit;
         }
         crash_point("queue:green");
-        let directory = self.begin(store, tip, &to, &entries)?;
+        let (directory, spared) = match self.begin(store, tip, &to, &entries) {
+            Err(QueueError::Store(StoreError::Landing(LandingError::FilesHeld { conflicts }))) => {
+                return self.wait_for_holders(store, &entries, &conflicts, round);
+            }
+            begun => begun?,
+        };
         crash_point("queue:begun");
         let reason = reason(&entries);
-        let step = self.step(tip, &to, &reason, &directory);
+        let step = BranchMove { spared: &spared, ..self.step(tip, &to, &reason, &directory) };
         let is_done = match landing::land(self.repo, &step) {
             Ok(Landed::Done { left }) => {
                 crash_point("queue:landed");
+                self.forget_bases(store, entries.iter().map(|(entry, _)| entry), (&spared, &left))?;
                 round.left_alone.extend(left);
                 store.finish_landing(self.branch)?;
                 for (entry, commit) in entries {
@@ -99,14 +105,29 @@ impl Queue<'_> {
         Ok(landed)
     }
 
-    /// Writes down what is about to happen. Gives a directory for what is prepared.
+    /// Somebody has just taken a file whose work the branch cannot move on below.
+    fn wait_for_holders(
+        &self,
+        store: &mut Store,
+        entries: &[(Entry, Oid)],
+        conflicts: &[Conflict],
+        round: &mut Round,
+    ) -> Result<bool, QueueError> {
+        for (entry, _) in entries {
+            self.advance_if(store, entry.id, EntryState::Green, EntryState::Waiting)?;
+            round.waiting.push((entry.clone(), waits_for(conflicts)));
+        }
+        Ok(false)
+    }
+
+    /// Writes down what is about to happen. Gives a directory for what is prepared, and the files that the branch moves on below.
     fn begin(
         &self,
         store: &mut Store,
         from: &Oid,
         to: &Oid,
         entries: &[(Entry, Oid)],
-    ) -> Result<PathBuf, QueueError> {
+    ) -> Result<(PathBuf, BTreeSet<RepoPath>), QueueError> {
         let directory = self.directory();
         let made = fs::remove_dir_all(&directory);
         let made = match made {
@@ -114,26 +135,92 @@ impl Queue<'_> {
             _ => fs::create_dir_all(&directory),
         };
         made.map_err(|source| QueueError::Io { path: directory.clone(), source })?;
-        store.begin_landing(&NewLanding {
+        let changes = self.changes(entries.iter().map(|(entry, _)| entry))?;
+        let spared = store.begin_landing(&NewLanding {
             branch: self.branch.to_owned(),
             from: from.clone(),
             to: to.clone(),
             directory: Some(directory.clone()),
             entries: entries.iter().map(|(entry, commit)| (entry.id, commit.clone())).collect(),
-            changes: self.changes(entries)?,
+            changes: changes.iter().map(|(id, path)| (*id, self.repo.key(path))).collect(),
+            freed: self.freed(from, entries.iter().map(|(entry, _)| entry))?,
             owner: self.owner.clone(),
         })?;
-        Ok(directory)
+        Ok((directory, self.named(&changes, &spared)))
+    }
+
+    /// The files that these entries change and hold no more, with what the branch has there.
+    fn freed<'e>(
+        &self,
+        from: &Oid,
+        entries: impl Iterator<Item = &'e Entry>,
+    ) -> Result<Vec<FreedFile>, QueueError> {
+        let mut freed = Vec::new();
+        for entry in entries.filter(|entry| entry.frees_files) {
+            let changed = self.repo.changes_between(&entry.base, &entry.head)?;
+            let there = self.repo.tree_entries(from, changed.iter().map(|change| &change.path))?;
+            freed.extend(changed.iter().map(|change| {
+                FreedFile {
+                    entry: entry.id,
+                    key: self.repo.key(&change.path),
+                    base: there
+                        .get(&change.path)
+                        .map(|entry| FileBlob { mode: entry.mode.clone(), oid: entry.oid.clone() }),
+                }
+            }));
+        }
+        Ok(freed)
+    }
+
+    /// The files that have moved along with the branch started from nothing else.
+    fn forget_bases<'e>(
+        &self,
+        store: &mut Store,
+        entries: impl Iterator<Item = &'e Entry>,
+        (spared, left): (&BTreeSet<RepoPath>, &[RepoPath]),
+    ) -> Result<(), QueueError> {
+        for entry in entries.filter(|entry| entry.frees_files) {
+            let changes = self.changes(std::iter::once(entry))?;
+            let mut moved: Vec<&RepoPath> = changes.iter().map(|(_, path)| path).collect();
+            moved.retain(|path| !spared.contains(*path) && !left.contains(path));
+            let moved: Vec<Key> = moved.into_iter().map(|path| self.repo.key(path)).collect();
+            store.forget_file_bases(entry.id, &moved)?;
+        }
+        Ok(())
+    }
+
+    /// Those of the changed files that have these names in the store.
+    fn named(&self, changes: &BTreeSet<(EntryId, RepoPath)>, keys: &[Key]) -> BTreeSet<RepoPath> {
+        let paths = changes.iter().map(|(_, path)| path);
+        paths.filter(|path| keys.contains(&self.repo.key(path))).cloned().collect()
+    }
+
+    /// The files of these entries that the branch would move on below now.
+    pub(super) fn spared(
+        &self,
+        store: &mut Store,
+        entries: &[&Entry],
+    ) -> Result<BTreeSet<RepoPath>, QueueError> {
+        let mut spared = BTreeSet::new();
+        for entry in entries.iter().filter(|entry| entry.frees_files) {
+            let changes = self.changes(std::iter::once(*entry))?;
+            let keys: Vec<Key> = changes.iter().map(|(_, path)| self.repo.key(path)).collect();
+            spared.extend(self.named(&changes, &store.in_the_way(entry, &keys)?.spared));
+        }
+        Ok(spared)
     }
 
     /// The files that each entry changes.
-    fn changes(&self, entries: &[(Entry, Oid)]) -> Result<Vec<(EntryId, Key)>, QueueError> {
+    fn changes<'e>(
+        &self,
+        entries: impl Iterator<Item = &'e Entry>,
+    ) -> Result<BTreeSet<(EntryId, RepoPath)>, QueueError> {
         let mut changes = BTreeSet::new();
-        for (entry, _) in entries {
+        for entry in entries {
             let changed = self.repo.changes_between(&entry.base, &entry.head)?;
-            changes.extend(changed.iter().map(|change| (entry.id, self.repo.key(&change.path))));
+            changes.extend(changed.into_iter().map(|change| (entry.id, change.path)));
         }
-        Ok(changes.into_iter().collect())
+        Ok(changes)
     }
 
     /// Entries that need no move of the branch.
@@ -144,7 +231,7 @@ impl Queue<'_> {
         to: &Oid,
         entries: &[(Entry, Oid)],
     ) -> Result<(), QueueError> {
-        let directory = self.begin(store, from, to, entries)?;
+        let (directory, _) = self.begin(store, from, to, entries)?;
         store.finish_landing(self.branch)?;
         let _ = fs::remove_dir_all(&directory);
         Ok(())
@@ -171,7 +258,9 @@ impl Queue<'_> {
     ) -> Result<bool, QueueError> {
         let Some(top) = layers.last() else { return Ok(false) };
         let directory = self.directory();
-        let obstacles = landing::look_ahead(self.repo, &self.step(tip, &top.commit, "", &directory))?;
+        let spared = self.spared(store, &layers.iter().map(|layer| &layer.entry).collect::<Vec<_>>())?;
+        let step = BranchMove { spared: &spared, ..self.step(tip, &top.commit, "", &directory) };
+        let obstacles = landing::look_ahead(self.repo, &step)?;
         if obstacles.is_empty() {
             return Ok(false);
         }
@@ -247,15 +336,27 @@ impl Queue<'_> {
             return Err(QueueError::UnderWay { branch: row.branch, owner: Box::new(row.owner) });
         }
         let directory = row.directory.clone().unwrap_or_else(|| self.directory());
-        let step = self.step(&row.from, &row.to, "mala: repair", &directory);
+        let mut entries = Vec::new();
+        for (id, _) in &row.entries {
+            entries.extend(store.entry(*id)?);
+        }
+        // Somebody may have taken files of it since its process died.
+        let spared = store.hold_files(self.owner, &self.freed(&row.from, entries.iter())?)?;
+        let spared = self.named(&self.changes(entries.iter())?, &spared);
+        let step =
+            BranchMove { spared: &spared, ..self.step(&row.from, &row.to, "mala: repair", &directory) };
         match landing::repair(self.repo, &step)? {
             Repaired::Finished { left } => {
                 let landed = |entry: Entry| {
                     let commit = entry.landed.clone().unwrap_or_else(|| row.to.clone());
                     Settled { entry, outcome: Outcome::Landed(commit) }
                 };
+                self.forget_bases(store, entries.iter(), (&spared, &left))?;
                 round.settled.extend(store.finish_landing(self.branch)?.into_iter().map(landed));
-                round.left_alone.extend(left);
+                let known = store.file_bases()?;
+                // What a dead agent has left is not somebody's.
+                let is_known = |path: &RepoPath| known.iter().any(|base| base.key == self.repo.key(path));
+                round.left_alone.extend(left.into_iter().filter(|path| !is_known(path)));
             }
             Repaired::Undone => _ = store.undo_landing(self.branch)?,
         }
@@ -285,6 +386,15 @@ fn words(obstacle: &Obstacle) -> String {
         Some(path) => format!("`{path}` {}", obstacle.why),
         None => obstacle.why.clone(),
     }
+}
+
+/// Who holds files of an entry, in words.
+pub(super) fn waits_for(conflicts: &[Conflict]) -> String {
+    let names: Vec<String> = conflicts
+        .iter()
+        .map(|conflict| format!("`{}` of `{}`", conflict.contended(), conflict.holder.agent))
+        .collect();
+    format!("it waits for {}", names.join(", "))
 }
 
 fn reason(entries: &[(Entry, Oid)]) -> String {

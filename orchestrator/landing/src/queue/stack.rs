@@ -1,10 +1,13 @@
 //! Which entries take part in a round, as one commit each on top of the branch.
 
-use mala_core::{AgentId, CheckName, Entry, EntryState, Mode, Oid, Target, Want};
-use mala_git::RepoPath;
+use std::collections::HashSet;
+
+use mala_core::{CheckName, Entry, EntryState, Key, Oid};
+use mala_git::FileChange;
 use mala_git::landing::{self, LandError, Stacked};
 use mala_store::Store;
 
+use super::land::waits_for;
 use super::search::{HISTORY, window};
 use super::{Layer, Outcome, Queue, QueueError, Round, Settled, list};
 
@@ -90,21 +93,28 @@ impl Queue<'_> {
         self.lock_files_last(free)
     }
 
-    /// An entry that changes which dependencies there are makes everything above it wait for them to be installed.
-    pub(super) fn lock_files_last(&self, mut entries: Vec<Entry>) -> Result<Vec<Entry>, QueueError> {
-        let mut last = Vec::new();
-        for entry in &entries {
+    /// An entry that changes which dependencies there are makes everything above it wait for them to be installed. Whoever came later
+    /// and changes the same files stays above: a conflict is the later one's.
+    pub(super) fn lock_files_last(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, QueueError> {
+        let (mut first, mut last, mut last_paths) = (Vec::new(), Vec::new(), HashSet::new());
+        for entry in entries {
             let changes = match self.repo.changes_between(&entry.base, &entry.head) {
                 // Whoever puts it on the stack finds out, and says so.
-                Err(error) if error.is_about_object() => continue,
+                Err(error) if error.is_about_object() => Vec::new(),
                 changes => changes?,
             };
-            if changes.iter().any(|change| self.requirements.is_lock_file(&change.path)) {
-                last.push(entry.id);
+            let goes_last = |change: &FileChange| {
+                self.requirements.is_lock_file(&change.path) || last_paths.contains(&change.path)
+            };
+            if changes.iter().any(goes_last) {
+                last_paths.extend(changes.into_iter().map(|change| change.path));
+                last.push(entry);
+            } else {
+                first.push(entry);
             }
         }
-        entries.sort_by_key(|entry| last.contains(&entry.id));
-        Ok(entries)
+        first.extend(last);
+        Ok(first)
     }
 
     /// An entry that no later round could do anything about.
@@ -148,21 +158,11 @@ impl Queue<'_> {
         Ok(window(settled.len(), red, self.window))
     }
 
-    /// Who holds a file that the entry changes, in words.
+    /// Who holds a file that the entry changes and has to be waited for, in words.
     pub(super) fn held_paths(&self, store: &mut Store, entry: &Entry) -> Result<Option<String>, QueueError> {
-        let agent = entry.agent.clone().unwrap_or_else(AgentId::nobody);
         let changes = self.repo.changes_between(&entry.base, &entry.head)?;
-        let want = |path: &RepoPath| Want {
-            target: Target::File(self.repo.key(path)),
-            aliases: Vec::new(),
-            mode: Mode::Exclusive,
-        };
-        let wants: Vec<Want> = changes.iter().map(|change| want(&change.path)).collect();
-        let conflicts = store.check(&agent, &wants)?;
-        let names: Vec<String> = conflicts
-            .iter()
-            .map(|conflict| format!("`{}` of `{}`", conflict.contended(), conflict.holder.agent))
-            .collect();
-        Ok((!names.is_empty()).then(|| format!("it waits for {}", names.join(", "))))
+        let keys: Vec<Key> = changes.iter().map(|change| self.repo.key(&change.path)).collect();
+        let conflicts = store.in_the_way(entry, &keys)?.blocking;
+        Ok((!conflicts.is_empty()).then(|| waits_for(&conflicts)))
     }
 }

@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use mala_core::{Entry, EntryId, EntryState, IssueId, Oid};
-use mala_git::landing::{self, LandError, Stacked};
+use mala_git::RepoPath;
+use mala_git::landing::{self, BranchMove, LandError, Stacked};
 use mala_store::Store;
 
 use super::audit::Audit;
@@ -279,7 +280,9 @@ impl<'scope, 'env, 'store> Worker<'scope, 'env, 'store> {
         if on_top.is_empty() {
             return Ok(());
         }
-        if self.queue.is_in_the_way(&stack.tip, &top)? {
+        let entries = stack.layers.iter().chain(&on_top).map(|layer| &layer.entry);
+        let spared = self.queue.spared(self.store, &entries.collect::<Vec<_>>())?;
+        if self.queue.is_in_the_way((&stack.tip, &top), &spared)? {
             stack.refused.extend(on_top.iter().map(|layer| layer.entry.id));
             return Ok(());
         }
@@ -380,8 +383,13 @@ fn is_tried_alone(entry: &Entry) -> bool {
 
 impl Queue<'_> {
     /// True if something in the checkout would keep it from going along to this commit now.
-    fn is_in_the_way(&self, tip: &Oid, top: &Oid) -> Result<bool, QueueError> {
+    fn is_in_the_way(
+        &self,
+        (tip, top): (&Oid, &Oid),
+        spared: &BTreeSet<RepoPath>,
+    ) -> Result<bool, QueueError> {
         let directory = self.directory();
-        Ok(!landing::look_ahead(self.repo, &self.step(tip, top, "", &directory))?.is_empty())
+        let step = BranchMove { spared, ..self.step(tip, top, "", &directory) };
+        Ok(!landing::look_ahead(self.repo, &step)?.is_empty())
     }
 }

@@ -4,6 +4,7 @@
 
 mod audits;
 mod faults;
+mod freed;
 mod queue;
 mod several;
 mod slot_tests;

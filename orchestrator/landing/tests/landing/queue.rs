@@ -225,6 +225,22 @@ fn entries_that_change_lock_files_come_last_in_their_round() {
 }
 
 #[test]
+fn whoever_changes_the_files_of_an_entry_with_a_lock_file_stays_above_it() {
+    let w = world();
+    let base = tip(&w);
+    let mut head = base.clone();
+    for path in ["Cargo.lock", "a.txt"] {
+        head = candidate(&w, &head, path, "fine\n");
+    }
+    let first = enqueue(&w, &base, &head);
+    let later = enqueue(&w, &base, &candidate(&w, &base, "a.txt", "also fine\n"));
+    let other = offer(&w, "b.txt", "fine\n");
+    work_off(&w);
+    use EntryState::{Conflict, Landed};
+    assert_eq!([first, later, other].map(|id| entry(&w, id).state), [Landed, Conflict, Landed]);
+}
+
+#[test]
 fn an_entry_with_a_lock_file_waits_for_no_later_round() {
     let w = world();
     let ids = ["Cargo.lock", "a.txt", "b.txt"].map(|path| offer(&w, path, "fine\n"));

@@ -257,6 +257,7 @@ fn land(bench: &mut Bench, issue: &str) {
         directory: None,
         entries: vec![(entry.id, oid("a"))],
         changes: vec![(entry.id, key())],
+        freed: Vec::new(),
         owner: process::current(),
     };
     store.begin_landing(&landing).unwrap();

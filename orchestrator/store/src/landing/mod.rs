@@ -8,12 +8,15 @@
 //! An entry that is rejected counts the rejection itself, and the next entry of the same attempt goes on counting.
 
 pub(crate) mod audits;
+pub(crate) mod freed;
 mod rows;
 #[cfg(test)]
 mod tests;
 pub(crate) mod types;
 
-use mala_core::{Attempt, AttemptId, AttemptState, Entry, EntryId, EntryState, Oid, Timestamp};
+use std::time::Duration;
+
+use mala_core::{Attempt, AttemptId, AttemptState, Entry, EntryId, EntryState, Key, Oid, Timestamp};
 use rusqlite::params;
 use serde_json::{Value, json};
 
@@ -47,6 +50,11 @@ impl Store {
     /// How the entries of a branch ended that have landed or were red: so many that did last, the newest first.
     pub fn last_verdicts(&mut self, branch: &str, most: usize) -> Result<Vec<EntryState>> {
         self.read(|view| view.last_verdicts(branch, most))
+    }
+
+    /// How long the last attempts took from their claim to their first offer for a branch, at most so many.
+    pub fn offer_times(&mut self, branch: &str, most: usize) -> Result<Vec<Duration>> {
+        self.read(|view| view.offer_times(branch, most))
     }
 
     /// One step of an entry, if it is where the caller believes it to be. What becomes red or a conflict counts as rejected.
@@ -85,8 +93,9 @@ impl Store {
         })
     }
 
-    /// Writes down that a branch is about to move, unless it is being moved already. Its entries are landing from here on.
-    pub fn begin_landing(&mut self, new: &NewLanding) -> Result<()> {
+    /// Writes down that a branch is about to move, unless it is being moved already. Its entries are landing from here on, and
+    /// nobody gets a file of theirs. Gives the files that agents of a run hold: the branch moves on below them.
+    pub fn begin_landing(&mut self, new: &NewLanding) -> Result<Vec<Key>> {
         self.write(|change| change.begin_landing(new))
     }
 
@@ -200,6 +209,7 @@ impl Change<'_> {
             overtaken: 0,
             landed: None,
             is_ready: new.attempt.is_none(),
+            frees_files: false,
         })
     }
 
@@ -328,7 +338,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    fn begin_landing(&mut self, new: &NewLanding) -> std::result::Result<(), Fault> {
+    fn begin_landing(&mut self, new: &NewLanding) -> std::result::Result<Vec<Key>, Fault> {
         if let Some(LandingRow { branch, owner, .. }) = self.landing(&new.branch)? {
             return Err(LandingError::LandingUnderWay { branch, owner: Box::new(owner) }.into());
         }
@@ -344,13 +354,18 @@ impl Change<'_> {
             let reason = EntryChange { reason: entry.reason.clone(), kills_add: 0 };
             self.step(entry, EntryState::Landing, &reason)?;
         }
+        let files = self.hold_freed(&new.owner, &new.freed)?;
+        if !files.blocking.is_empty() {
+            return Err(LandingError::FilesHeld { conflicts: files.blocking }.into());
+        }
         self.insert_landing(new)?;
+        let gone_past: Vec<String> = files.spared.iter().map(ToString::to_string).collect();
         let detail = json!({
             "branch": new.branch, "from": new.from, "to": new.to, "directory": new.directory, "pid": new.owner.pid,
-            "entries": entries_json(&new.entries),
+            "entries": entries_json(&new.entries), "gone_past": gone_past,
         });
         self.record_work(EventKind::LandingBegun, Work::default(), &detail)?;
-        Ok(())
+        Ok(files.spared)
     }
 
     fn finish_landing(
@@ -400,6 +415,7 @@ impl Change<'_> {
     fn end_landing(&mut self, landing: &LandingRow, kind: EventKind) -> std::result::Result<(), Fault> {
         let LandingRow { branch, from, to, entries, .. } = landing;
         let took = self.landing_took(branch)?;
+        self.free_landed_files(landing)?;
         self.delete_landing(branch)?;
         let detail = json!({
             "branch": branch, "from": from, "to": to, "entries": entries_json(entries),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mala_core::{
-    AgentId, AttemptId, Entry, EntryId, EntryState, IssueId, Life, Oid, RunId, SteadyTime, Timestamp,
+    AgentId, AttemptId, Entry, EntryId, EntryState, IssueId, Key, Life, Oid, RunId, SteadyTime, Timestamp,
 };
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -21,7 +21,7 @@ pub(crate) const OPEN_STATES: &str = "('waiting', 'validating', 'green', 'landin
 
 const ENTRY_COLUMNS: &str =
     "e.id, e.branch, e.base, e.head, e.pin, e.issue, e.agent, e.run, e.attempt, e.priority,
-     e.state, e.reason, e.arrived_at, e.since, e.rejections, e.kills, e.landed, e.is_ready, e.overtaken";
+     e.state, e.reason, e.arrived_at, e.since, e.rejections, e.kills, e.landed, e.is_ready, e.overtaken, e.frees_files";
 
 impl View<'_> {
     /// Entries that the condition names, in the order in which they are served.
@@ -53,6 +53,17 @@ impl View<'_> {
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let states = statement.query_map(params![branch, most], |row| state(row, 0))?;
         Ok(states.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn offer_times(&self, branch: &str, most: usize) -> Result<Vec<Duration>, Fault> {
+        let sql = "SELECT min(e.arrived_at) - a.started_at FROM entry e JOIN attempt a ON a.id = e.attempt
+             WHERE e.branch = ?1 GROUP BY a.id ORDER BY a.id DESC LIMIT ?2";
+        let mut statement = self.sql.prepare_cached(sql)?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let times = statement.query_map(params![branch, most], |row| row.get::<_, i64>(0))?;
+        let times = times.collect::<Result<Vec<_>, _>>()?.into_iter();
+        // A clock may have been set back meanwhile.
+        Ok(times.filter_map(|time| u64::try_from(time).ok()).map(Duration::from_millis).collect())
     }
 
     pub(super) fn entry_by_id(&self, id: EntryId) -> Result<Option<Entry>, Fault> {
@@ -168,6 +179,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
         landed: rows::word(row, 16, Oid::parse)?,
         is_ready: row.get(17)?,
         overtaken: row.get(18)?,
+        frees_files: row.get(19)?,
     })
 }
 
@@ -226,7 +238,7 @@ impl Change<'_> {
     pub(super) fn update_entry(&mut self, entry: &Entry) -> Result<(), Fault> {
         let sql =
             "UPDATE entry SET state = ?2, reason = ?3, since = ?4, rejections = ?5, kills = ?6, landed = ?7,
-                 is_ready = ?8, overtaken = ?9
+                 is_ready = ?8, overtaken = ?9, frees_files = ?10
              WHERE id = ?1";
         self.sql.prepare_cached(sql)?.execute(params![
             entry.id.0,
@@ -238,6 +250,7 @@ impl Change<'_> {
             entry.landed.as_ref().map(Oid::as_str),
             entry.is_ready,
             entry.overtaken,
+            entry.frees_files,
         ])?;
         Ok(())
     }
@@ -274,11 +287,12 @@ impl Change<'_> {
         for (entry, _) in &new.entries {
             self.sql.prepare_cached("DELETE FROM entry_path WHERE entry = ?1")?.execute([entry.0])?;
         }
-        let mut statement =
-            self.sql.prepare_cached("INSERT INTO entry_path (path, entry) VALUES (?1, ?2)")?;
-        for (entry, key) in &new.changes {
-            statement.execute(params![key.as_bytes(), entry.0])?;
-        }
+        new.changes.iter().try_for_each(|(entry, key)| self.insert_change(*entry, key))
+    }
+
+    pub(super) fn insert_change(&mut self, entry: EntryId, key: &Key) -> Result<(), Fault> {
+        let sql = "INSERT OR IGNORE INTO entry_path (path, entry) VALUES (?1, ?2)";
+        self.sql.prepare_cached(sql)?.execute(params![key.as_bytes(), entry.0])?;
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! The landing queue as its callers see it.
 
 mod changes;
+mod freed;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -190,6 +191,7 @@ fn landing(entries: &[&Entry]) -> NewLanding {
         directory: Some(PathBuf::from("/here")),
         entries: entries.iter().map(|entry| (entry.id, oid('f'))).collect(),
         changes: Vec::new(),
+        freed: Vec::new(),
         owner: owner(700),
     }
 }

@@ -3,9 +3,12 @@
 use std::path::PathBuf;
 
 use mala_core::{
-    AgentId, AttemptId, EntryId, EntryState, IssueId, Key, Life, Oid, Owner, Priority, RunId, Timestamp,
+    AgentId, AttemptId, Conflict, EntryId, EntryState, IssueId, Key, Life, Oid, Owner, Priority, RunId,
+    Timestamp,
 };
 use thiserror::Error;
+
+use crate::landing::freed::FreedFile;
 
 /// A candidate that is offered for a branch.
 #[derive(Debug, Clone)]
@@ -66,6 +69,8 @@ pub struct NewLanding {
     pub entries: Vec<(EntryId, Oid)>,
     /// The files that each of them changes, so that agents can be told what is new in those that they have read.
     pub changes: Vec<(EntryId, Key)>,
+    /// Those of the entries whose files are free, in the order of `entries`.
+    pub freed: Vec<FreedFile>,
     /// The process that moves the branch.
     pub owner: Owner,
 }
@@ -104,6 +109,8 @@ pub enum LandingError {
     Replaced { id: EntryId, by: EntryId },
     #[error("the entry {id} is for `{branch}`")]
     OtherBranch { id: EntryId, branch: String },
+    #[error("others hold files of it")]
+    FilesHeld { conflicts: Vec<Conflict> },
     #[error("`{branch}` is being moved already ({owner})")]
     LandingUnderWay { branch: String, owner: Box<Owner> },
 }

@@ -33,7 +33,7 @@ const PHASES: [&str; 14] = [
     "asking",
     "ending",
 ];
-const EVENTS: [&str; 21] = [
+const EVENTS: [&str; 22] = [
     "progress",
     "ended",
     "accepted",
@@ -42,6 +42,7 @@ const EVENTS: [&str; 21] = [
     "queued",
     "not queued",
     "back",
+    "files held",
     "not back",
     "granted",
     "in vain",
@@ -69,7 +70,7 @@ impl Session for Deaf {
 }
 
 /// The phase after an event, for those that mean something. Whatever is not here changes nothing.
-const OUTCOMES: [(&str, &str, &str); 21] = [
+const OUTCOMES: [(&str, &str, &str); 22] = [
     ("running", "progress", "running"),
     ("running", "ended", "judging"),
     ("judging", "accepted", "ending"),
@@ -78,6 +79,7 @@ const OUTCOMES: [(&str, &str, &str); 21] = [
     ("offering", "queued", "offered"),
     ("offering", "not queued", "offering"),
     ("putting back", "back", "due"),
+    ("putting back", "files held", "waiting"),
     ("putting back", "not back", "ending"),
     ("waiting", "granted", "due"),
     ("waiting", "in vain", "due"),
@@ -164,6 +166,7 @@ fn event(name: &str) -> JobEvent {
         "queued" => JobEvent::Queued(Ok(Queued { entry: entry(), checkout: CheckoutState::default() })),
         "not queued" => JobEvent::Queued(Err(error())),
         "back" => JobEvent::WorkBack(Ok(PutBack::InPlace)),
+        "files held" => JobEvent::WorkBack(Ok(PutBack::Held(Vec::new()))),
         "not back" => JobEvent::WorkBack(Err(error())),
         "granted" => JobEvent::WaitOver(0, Ok(WaitOutcome::Granted(Vec::new()))),
         "in vain" => JobEvent::WaitOver(0, Ok(WaitOutcome::InVain("why".to_owned()))),
@@ -212,6 +215,7 @@ fn entry() -> Entry {
         overtaken: 0,
         landed: None,
         is_ready: true,
+        frees_files: false,
     }
 }
 

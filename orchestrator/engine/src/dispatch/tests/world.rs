@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mala_agents::start::{Kind, Profile, PromptBy};
 use mala_agents::stream::{Limited, Progress, Report, Terminal, Usage};
-use mala_config::{HealthSettings, LockSettings, NoChange, TakeAdded};
+use mala_config::{HealthSettings, Hold, LockSettings, NoChange, TakeAdded};
 use mala_core::ports::Clock;
 use mala_core::{Attempt, CheckName, EntryState, Issue, IssueId, PersonId, Priority, Scope, Timestamp, Who};
 use mala_git::{Repo, RepoPath, salvage};
@@ -218,6 +218,7 @@ impl FakeQueue {
                     directory: None,
                     entries: vec![(entry.id, entry.head.clone())],
                     changes: Vec::new(),
+                    freed: Vec::new(),
                     owner: process::current(),
                 };
                 store.begin_landing(&landing).unwrap();
@@ -508,6 +509,7 @@ fn options(scope: &Scope) -> Options {
         resume: false,
         allow_dirty: false,
         queue_only: false,
+        hold: Hold::Landing,
         gate_attempts: 3,
         budget: None,
         profiles: Profiles {
