@@ -122,7 +122,7 @@ impl Engine {
             Before::forget(&ops.repo, &run).map_err(EngineError::Baseline)?;
             Snapshot::forget(&ops.repo, &run).map_err(EngineError::Baseline)?;
         }
-        reporter.report(Timestamp::now(), &Event::RunEnded { summary: summary.clone() });
+        reporter.report(Timestamp::now(), &Event::RunEnded { summary: Box::new(summary.clone()) });
         Ok(summary)
     }
 }

@@ -184,7 +184,7 @@ pub enum Event {
         how: String,
     },
     RunEnded {
-        summary: Summary,
+        summary: Box<Summary>,
     },
 }
 
