@@ -28,6 +28,7 @@ mod table;
 mod tables;
 mod user_file;
 mod value;
+mod variables;
 mod warning;
 
 pub use duration::{DurationError, format_duration, parse_duration};
@@ -48,6 +49,7 @@ pub use size::{SizeError, format_size, parse_size};
 pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};
 pub use user_file::{user_file, user_state_dir};
 pub use value::ValueError;
+pub use variables::{Share, Template, Variables};
 pub use warning::Warning;
 
 /// Layer zero and the documentation of every setting: a complete, commented `mala.toml`.

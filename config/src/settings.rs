@@ -8,6 +8,7 @@ use mala_core::CommandPattern;
 
 use crate::preset::Preset;
 use crate::tables::{AgentTable, MutexTable};
+use crate::variables::{Template, Variables};
 
 /// Every setting, resolved over all layers.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +43,8 @@ pub struct Settings {
     pub health: HealthSettings,
     /// `[retain]`
     pub retain: RetainSettings,
+    /// `[env]`
+    pub env: Variables,
     /// `[mutex.NAME]`, in the order of their names.
     pub mutexes: Vec<MutexTable>,
     /// `[agents.NAME]`, in the order of their names.
@@ -164,6 +167,11 @@ pub struct RunSettings {
     pub no_change: NoChange,
     pub take_added: TakeAdded,
     pub hold: Hold,
+    /// Commands before each attempt, and after it.
+    pub before: Vec<Template>,
+    pub after: Vec<Template>,
+    /// How long each of them may take.
+    pub command_timeout: Duration,
 }
 
 /// `[lock]`: leases, waiting, and what is locked together.
@@ -391,11 +399,15 @@ impl Settings {
             no_change: NoChange::Close,
             take_added: TakeAdded::Now,
             hold: Hold::Offer,
+            before: Vec::new(),
+            after: Vec::new(),
+            command_timeout: Duration::ZERO,
         },
         keep: KeepSettings { max_file: 1, max_total: 1, max_files: 0 },
         status: StatusSettings { refresh: Duration::ZERO },
         health: HealthSettings { waited_share: 0.0, mutex_wait: Duration::ZERO },
         retain: RetainSettings { age: Duration::ZERO, size: 1, refs: Duration::ZERO },
+        env: Variables::NONE,
         mutexes: Vec::new(),
         agents: Vec::new(),
     };

@@ -13,6 +13,7 @@ use crate::preset::Preset;
 use crate::settings::{Cold, EmptyRun, Hold, Land, NoChange, Settings, Source, TakeAdded, Unlocked, Word};
 use crate::size::{EXAMPLE, format_size};
 use crate::value::{Given, MONEY, ValueError};
+use crate::variables::Template;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -72,6 +73,9 @@ pub(crate) static SETTINGS: &[Setting] = &[
     choice::<NoChange>("run", "no_change"),
     choice::<TakeAdded>("run", "take_added"),
     choice::<Hold>("run", "hold"),
+    templates("run", "before", |s| &mut s.run.before),
+    templates("run", "after", |s| &mut s.run.after),
+    duration("run", "command_timeout", SECOND..=days(1), |s| &mut s.run.command_timeout),
     size("keep", "max_file", |s| &mut s.keep.max_file),
     size("keep", "max_total", |s| &mut s.keep.max_total),
     count("keep", "max_files", 1..=u64::MAX, |s| &mut s.keep.max_files),
@@ -168,6 +172,7 @@ enum Kind {
     Groups(fn(&mut Settings) -> &mut Vec<String>),
     Commands(fn(&mut Settings) -> &mut Vec<CommandPattern>),
     CommandGroups(fn(&mut Settings) -> &mut Vec<Vec<CommandPattern>>),
+    Templates(fn(&mut Settings) -> &mut Vec<Template>),
 }
 
 /// A setting that is one of a few words, whatever they mean.
@@ -243,6 +248,10 @@ impl Setting {
                 *of(settings) = given.command_groups()?;
                 Ok(())
             }
+            Kind::Templates(of) => {
+                *of(settings) = given.templates()?;
+                Ok(())
+            }
         }
     }
 
@@ -260,6 +269,7 @@ impl Setting {
             Kind::Text { of, .. } => of(settings).clone(),
             Kind::Patterns(of) | Kind::Folders(of) | Kind::Groups(of) => of(settings).join(", "),
             Kind::Commands(of) => strings(of(settings)).join(", "),
+            Kind::Templates(of) => strings(of(settings)).join(", "),
             Kind::CommandGroups(of) => {
                 of(settings).iter().map(|group| strings(group).join(" = ")).collect::<Vec<_>>().join(", ")
             }
@@ -276,6 +286,7 @@ impl Setting {
             Kind::Fraction(_) | Kind::Count(_) | Kind::Switch(_) => self.plain(settings),
             Kind::Patterns(of) | Kind::Folders(of) | Kind::Groups(of) => list(of(copy)),
             Kind::Commands(of) => list(&strings(of(copy))),
+            Kind::Templates(of) => list(&strings(of(copy))),
             Kind::CommandGroups(of) => {
                 let groups: Vec<String> = of(copy).iter().map(|group| list(&strings(group))).collect();
                 format!("[{}]", groups.join(", "))
@@ -310,6 +321,7 @@ impl Setting {
             Kind::Folders(_) => "a list of folders in the repository such as [\"target\"]".to_owned(),
             Kind::Groups(_) => "a list of groups of names such as [\"schema.src schema.lock\"]".to_owned(),
             Kind::Commands(_) => "a list of commands such as [\"cargo test\"]".to_owned(),
+            Kind::Templates(_) => "a list of commands such as [\"createdb app_{slot}\"]".to_owned(),
             Kind::CommandGroups(_) => {
                 "a list of lists of commands such as [[\"make test\", \"cargo test\"]]".to_owned()
             }
@@ -406,8 +418,16 @@ const fn command_groups(
     Setting { section, name, kind: Kind::CommandGroups(of) }
 }
 
-fn strings(patterns: &[CommandPattern]) -> Vec<String> {
-    patterns.iter().map(ToString::to_string).collect()
+const fn templates(
+    section: &'static str,
+    name: &'static str,
+    of: fn(&mut Settings) -> &mut Vec<Template>,
+) -> Setting {
+    Setting { section, name, kind: Kind::Templates(of) }
+}
+
+fn strings(entries: &[impl ToString]) -> Vec<String> {
+    entries.iter().map(ToString::to_string).collect()
 }
 
 fn quoted(text: &str) -> String {
@@ -540,6 +560,9 @@ mod tests {
         run.no_change: "ask" or "close"
         run.take_added: "next-run" or "now"
         run.hold: "auto", "landing" or "offer"
+        run.before: a list of commands such as ["createdb app_{slot}"]
+        run.after: a list of commands such as ["createdb app_{slot}"]
+        run.command_timeout: a duration from 1s to 1d
         keep.max_file: a size such as "20GB", or empty for no bound
         keep.max_total: a size such as "20GB", or empty for no bound
         keep.max_files: a whole number, 1 or more

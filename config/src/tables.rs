@@ -12,6 +12,9 @@ use crate::value::{Given, MONEY, ValueError};
 /// The sections whose entries are tables.
 pub(crate) const SECTIONS: &[&str] = &["mutex", "agents"];
 
+/// The section whose entries are variables.
+pub(crate) const VARIABLES: &str = "env";
+
 /// `[mutex.NAME]`: commands that take turns among themselves.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MutexTable {

@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
+use mala_config::Share;
+
 use super::World;
 
 #[test]
@@ -38,6 +40,38 @@ fn a_value_of_the_wrong_type_is_an_error() {
       ╰────
      help: `lock.ttl` takes a duration from 1s to 7d, for example `ttl = "30m"`
     "#);
+}
+
+#[test]
+fn a_variable_that_nobody_can_fill_in_or_that_is_malas_is_an_error() {
+    insta::assert_snapshot!(World::repo("[env]\nURL = \"app_{agent}\"\nMALA_X = \"1\"\n").error(), @r#"
+      × bad value for `env.URL` in `mala.toml:2:7`: `app_{agent}` cannot be filled in: there is only `{slot}` and `{port_base}`, and `{{` is a brace
+       ╭─[mala.toml:2:7]
+     1 │ [env]
+     2 │ URL = "app_{agent}"
+       ·       ─────────────
+     3 │ MALA_X = "1"
+       ╰────
+      help: `env.URL` takes a text such as "postgres:///app_{slot}"
+
+    Error:
+      × bad value for `env.MALA_X` in `mala.toml:3:10`: `MALA_X` cannot be set: letters, digits and `_`, and not beginning with `MALA_`
+       ╭─[mala.toml:3:10]
+     2 │ URL = "app_{agent}"
+     3 │ MALA_X = "1"
+       ·          ───
+       ╰────
+      help: `env.MALA_X` takes a text such as "postgres:///app_{slot}"
+    "#);
+}
+
+#[test]
+fn variables_of_every_layer_are_known_and_the_nearer_one_wins() {
+    let world = World::repo("[env]\nURL = \"app_{slot}\"\nA = \"repo\"\n")
+        .user_file("[env]\nA = \"mine\"\nB = \"{port_base}\"\n");
+    let variables = world.loaded().settings.env.at(Share { slot: "2", port_base: Some(20_000) }).unwrap();
+    let expected = [("A", "repo"), ("B", "20000"), ("URL", "app_2")];
+    assert_eq!(variables, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
 #[test]

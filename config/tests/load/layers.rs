@@ -63,6 +63,9 @@ fn without_any_file_the_defaults_hold() {
     run.no_change = "ask"  # default
     run.take_added = "next-run"  # default
     run.hold = "auto"  # default
+    run.before = []  # default
+    run.after = []  # default
+    run.command_timeout = "5m"  # default
     keep.max_file = "8MB"  # default
     keep.max_total = "64MB"  # default
     keep.max_files = 5000  # default
@@ -151,6 +154,9 @@ fn each_layer_overrides_the_ones_below_it() {
     run.no_change = "ask"  # default
     run.take_added = "next-run"  # default
     run.hold = "auto"  # default
+    run.before = []  # default
+    run.after = []  # default
+    run.command_timeout = "5m"  # default
     keep.max_file = "8MB"  # default
     keep.max_total = "64MB"  # default
     keep.max_files = 5000  # default
@@ -226,6 +232,9 @@ fn every_setting_can_be_set_from_every_layer() {
         ("run.no_change", "'close'", "close"),
         ("run.take_added", "'now'", "now"),
         ("run.hold", "'offer'", "offer"),
+        ("run.before", "['createdb app_{slot}', 'make {{x}}']", "createdb app_{slot},make {{x}}"),
+        ("run.after", "['dropdb app_{slot}']", "dropdb app_{slot}"),
+        ("run.command_timeout", "'1m'", "1m"),
         ("keep.max_file", "'1MB'", "1MB"),
         ("keep.max_total", "'2MB'", "2MB"),
         ("keep.max_files", "0x03", "3"),
