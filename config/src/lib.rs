@@ -49,7 +49,7 @@ pub use size::{SizeError, format_size, parse_size};
 pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};
 pub use user_file::{user_file, user_state_dir};
 pub use value::ValueError;
-pub use variables::{Share, Template, Variables};
+pub use variables::{Share, ShareTemplate, Variables};
 pub use warning::Warning;
 
 /// Layer zero and the documentation of every setting: a complete, commented `mala.toml`.

@@ -8,7 +8,7 @@ use mala_core::CommandPattern;
 
 use crate::preset::Preset;
 use crate::tables::{AgentTable, MutexTable};
-use crate::variables::{Template, Variables};
+use crate::variables::{ShareTemplate, Variables};
 
 /// Every setting, resolved over all layers.
 #[derive(Debug, Clone, PartialEq)]
@@ -168,8 +168,8 @@ pub struct RunSettings {
     pub take_added: TakeAdded,
     pub hold: Hold,
     /// Commands before each attempt, and after it.
-    pub before: Vec<Template>,
-    pub after: Vec<Template>,
+    pub before: Vec<ShareTemplate>,
+    pub after: Vec<ShareTemplate>,
     /// How long each of them may take.
     pub command_timeout: Duration,
 }

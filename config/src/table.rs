@@ -13,7 +13,7 @@ use crate::preset::Preset;
 use crate::settings::{Cold, EmptyRun, Hold, Land, NoChange, Settings, Source, TakeAdded, Unlocked, Word};
 use crate::size::{EXAMPLE, format_size};
 use crate::value::{Given, MONEY, ValueError};
-use crate::variables::Template;
+use crate::variables::ShareTemplate;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -172,7 +172,7 @@ enum Kind {
     Groups(fn(&mut Settings) -> &mut Vec<String>),
     Commands(fn(&mut Settings) -> &mut Vec<CommandPattern>),
     CommandGroups(fn(&mut Settings) -> &mut Vec<Vec<CommandPattern>>),
-    Templates(fn(&mut Settings) -> &mut Vec<Template>),
+    Templates(fn(&mut Settings) -> &mut Vec<ShareTemplate>),
 }
 
 /// A setting that is one of a few words, whatever they mean.
@@ -421,7 +421,7 @@ const fn command_groups(
 const fn templates(
     section: &'static str,
     name: &'static str,
-    of: fn(&mut Settings) -> &mut Vec<Template>,
+    of: fn(&mut Settings) -> &mut Vec<ShareTemplate>,
 ) -> Setting {
     Setting { section, name, kind: Kind::Templates(of) }
 }

@@ -13,7 +13,7 @@ use toml::de::{DeInteger, DeValue};
 
 use crate::duration::{DurationError, parse_duration};
 use crate::size::{SizeError, parse_size};
-use crate::variables::Template;
+use crate::variables::ShareTemplate;
 
 /// Why a value cannot be used. The legal values are in the help of the [`Problem`](crate::Problem).
 #[derive(Debug, Error)]
@@ -269,8 +269,8 @@ impl Given<'_> {
     }
 
     /// Commands with parts to be filled in.
-    pub(crate) fn templates(&self) -> Result<Vec<Template>, ValueError> {
-        self.texts()?.iter().map(|text| Template::parse(text)).collect()
+    pub(crate) fn templates(&self) -> Result<Vec<ShareTemplate>, ValueError> {
+        self.texts()?.iter().map(|text| ShareTemplate::parse(text)).collect()
     }
 
     /// Commands that mean the same, at least two of them in a group. In a variable, `=` stands between the commands of one.

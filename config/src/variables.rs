@@ -21,7 +21,7 @@ pub struct Share<'a> {
 
 /// The variables of `[env]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Variables(BTreeMap<String, Template>);
+pub struct Variables(BTreeMap<String, ShareTemplate>);
 
 impl Variables {
     pub(crate) const NONE: Self = Self(BTreeMap::new());
@@ -35,7 +35,7 @@ impl Variables {
         if !is_name(name) || name.starts_with(RESERVED) {
             return Err(ValueError::NotAVariable { text: name.to_owned() });
         }
-        let template = Template::parse(&Given::Toml(value).text()?)?;
+        let template = ShareTemplate::parse(&Given::Toml(value).text()?)?;
         self.0.insert(name.to_owned(), template);
         Ok(())
     }
@@ -53,7 +53,7 @@ impl Variables {
 
 /// A text with parts to be filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template(Vec<Part>);
+pub struct ShareTemplate(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
@@ -62,7 +62,7 @@ enum Part {
     PortBase,
 }
 
-impl Template {
+impl ShareTemplate {
     /// `{{` and `}}` stand for the braces themselves.
     pub(crate) fn parse(text: &str) -> Result<Self, ValueError> {
         let bad = || ValueError::NotATemplate { text: text.to_owned() };
@@ -107,7 +107,7 @@ impl Template {
 }
 
 /// As it was written.
-impl fmt::Display for Template {
+impl fmt::Display for ShareTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| match part {
             Part::Text(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}")),
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     fn filled(text: &str, port_base: Option<u16>) -> Option<String> {
-        Template::parse(text).unwrap().fill(Share { slot: "3", port_base })
+        ShareTemplate::parse(text).unwrap().fill(Share { slot: "3", port_base })
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
             ("a}}b", "a}b"),
         ] {
             assert_eq!(filled(text, Some(20_050)).as_deref(), Some(expected), "{text}");
-            let written = Template::parse(text).unwrap().to_string();
+            let written = ShareTemplate::parse(text).unwrap().to_string();
             assert_eq!(filled(&written, Some(20_050)).as_deref(), Some(expected), "{text}");
         }
     }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn what_nobody_has_is_named_when_it_is_read() {
         for text in ["{agent}", "{", "}", "{slot", "slot}", "{}", "{ slot }", "{{slot}"] {
-            let error = Template::parse(text).unwrap_err().to_string();
+            let error = ShareTemplate::parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("`{text}`")) && error.contains("{slot}"), "{error}");
         }
     }
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(filled("app_{slot}", None).as_deref(), Some("app_3"));
         assert_eq!(filled("{port_base}", None), None);
         let mut variables = Variables::default();
-        variables.0.insert("PORT".to_owned(), Template::parse("{port_base}").unwrap());
+        variables.0.insert("PORT".to_owned(), ShareTemplate::parse("{port_base}").unwrap());
         assert_eq!(variables.at(Share { slot: "1", port_base: None }), Err("PORT".to_owned()));
     }
 }

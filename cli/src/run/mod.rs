@@ -14,8 +14,8 @@ use mala_engine::landing_queue::CheckoutQueue;
 use mala_engine::session::exec::ExecSessions;
 use mala_engine::validator::GateValidator;
 use mala_engine::{
-    Engine, EngineError, EngineParts, Keeping, Options, Plan, Profiles, Prompts, Reporter, Summary, Trace,
-    UnversionedOptions, source, unfinished_run,
+    AroundOptions, Engine, EngineError, EngineParts, Keeping, Options, Plan, Profiles, Prompts, Reporter,
+    Summary, Trace, UnversionedOptions, source, unfinished_run,
 };
 use mala_git::salvage::Limits;
 use mala_git::{Repo, Unfit};
@@ -144,6 +144,12 @@ fn options(
         allow_dirty: wish.allow_dirty,
         queue_only: wish.queue_only,
         hold: run.hold,
+        env: settings.env.clone(),
+        around: AroundOptions {
+            before: run.before.clone(),
+            after: run.after.clone(),
+            timeout: run.command_timeout,
+        },
         gate_attempts: number(run.gate_attempts),
         budget: Some(run.budget).filter(|budget| *budget > 0.0),
         profiles: Profiles::load(settings, wish.profile.clone())?,

@@ -15,12 +15,13 @@ use mala_git::{GitError, OwnershipError, Unfit};
 use mala_issues::{ChoiceError, IssueError, LabelError};
 use mala_landing::offer::OfferError;
 use mala_landing::queue::QueueError;
-use mala_landing::{SlotsError, ValidationError};
+use mala_landing::{NoFreePorts, SlotsError, ValidationError};
 use mala_session::SessionError;
 use mala_store::StoreError;
 use thiserror::Error;
 use tokio::task::JoinError;
 
+use crate::around::AroundError;
 use crate::session::SelfTestError;
 
 pub(crate) type Result<T, E = EngineError> = std::result::Result<T, E>;
@@ -93,6 +94,10 @@ pub enum EngineError {
     Validation(#[from] ValidationError),
     #[error(transparent)]
     Slots(#[from] SlotsError),
+    #[error(transparent)]
+    Share(#[from] NoFreePorts),
+    #[error(transparent)]
+    Around(#[from] AroundError),
     #[error(transparent)]
     Offer(#[from] OfferError),
     #[error(transparent)]

@@ -19,6 +19,7 @@
 //! Two seams have fakes in tests: the agents ([`session::Sessions`]) and what judges their work
 //! ([`validator::Validator`]). Nothing here prints or parses arguments.
 
+mod around;
 mod blocking;
 mod caution;
 mod dispatch;
@@ -46,7 +47,7 @@ pub use error::EngineError;
 pub use event::{Event, Held, Reporter};
 pub use limits::Limits;
 pub(crate) use mala_core::{AttemptState as State, Step};
-pub use options::{Keeping, Options, Profiles, Prompts, UnversionedOptions};
+pub use options::{AroundOptions, Keeping, Options, Profiles, Prompts, UnversionedOptions};
 pub use plan::{Collision, Plan, Planned, Recovers};
 pub use summary::{AttemptResult, AttemptSummary, Left, NotAccepted, Recovered, Summary};
 pub use trace::Trace;

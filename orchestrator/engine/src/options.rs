@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mala_agents::start::Profile;
 use mala_agents::start::prompt::{Template, Which};
-use mala_config::{HealthSettings, Hold, LockSettings, NoChange, TakeAdded};
+use mala_config::{HealthSettings, Hold, LockSettings, NoChange, ShareTemplate, TakeAdded, Variables};
 use mala_core::{Issue, IssueId, Owner};
 use mala_gate::rules::IssuePattern;
 use mala_git::salvage;
@@ -55,6 +55,9 @@ pub struct Options {
     pub required: Vec<String>,
     pub prompts: Prompts,
     pub keeping: Keeping,
+    /// What agents have in their environment besides.
+    pub env: Variables,
+    pub around: AroundOptions,
     pub lock: LockSettings,
     pub health: HealthSettings,
     pub unversioned: UnversionedOptions,
@@ -74,6 +77,15 @@ pub struct UnversionedOptions {
     pub limits: salvage::Limits,
     /// Build directories, which are not.
     pub build: Vec<String>,
+}
+
+/// Commands before and after each attempt.
+#[derive(Debug, Clone)]
+pub struct AroundOptions {
+    pub before: Vec<ShareTemplate>,
+    pub after: Vec<ShareTemplate>,
+    /// How long each of them may take.
+    pub timeout: Duration,
 }
 
 /// Who keeps the issues.

@@ -53,6 +53,8 @@ pub trait Session: fmt::Debug + Send {
 pub struct SessionOrder<'a> {
     pub attempt: &'a Attempt,
     pub profile: &'a Profile,
+    /// What it has in its environment, unless the profile says otherwise.
+    pub env: &'a [(String, String)],
     /// What it is told.
     pub prompt: &'a str,
     /// The client's name for the conversation that goes on, if one does.

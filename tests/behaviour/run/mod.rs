@@ -23,6 +23,7 @@ mod recovery;
 mod restoring;
 mod resuming;
 mod scheduling;
+mod shares;
 mod soak;
 mod stopping;
 mod telling;

@@ -47,12 +47,18 @@ impl Dispatcher {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Phase::Ending { end, tries } = &mut job.phase else { return };
         *tries += 1;
+        let is_first = *tries == 1;
         let (ops, end, is_torn) = (self.ops.clone(), end.clone(), job.last_turn.is_torn);
+        let around = self.jobs.get(id).filter(|_| is_first).and_then(|job| self.around(job).ok());
         let work = move || {
             if is_torn {
                 ops.sessions.reap(&end.attempt)?;
             }
-            ops.end(&end)
+            // What it has left behind is no reason not to end.
+            let failed = around.and_then(|around| around.after().err()).map(|error| error.to_string());
+            let mut result = ops.end(&end)?;
+            result.notices.extend(failed);
+            Ok(result)
         };
         self.background_for(id, work, JobEvent::Ended);
     }

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use mala_agents::start::Profile;
 use mala_core::{Attempt, EntryId, Issue, IssueId, Timestamp};
+use mala_landing::LeasedShare;
 use tokio::time::Instant;
 
 use crate::State;
-use crate::blocking::{AttemptEnd, Awaited, Away, CheckoutState, Fingerprint, LaterChanges};
+use crate::blocking::{AttemptEnd, Awaited, Away, CheckoutState, Continuation, Fingerprint, LaterChanges};
 use crate::limits::{Limits, Meter};
 use crate::session::Session;
 use crate::validator::Judgement;
@@ -31,6 +32,8 @@ pub(super) struct Job {
     pub(super) meter: Meter,
     pub(super) started: Instant,
     pub(super) log: PathBuf,
+    /// A name and ports that no other agent has meanwhile.
+    pub(super) share: LeasedShare,
     /// The client's own name for the conversation.
     pub(super) session_id: Option<String>,
     pub(super) last_turn: Turn,
@@ -69,6 +72,8 @@ pub(super) struct Job {
 pub(super) enum Phase {
     /// Without a process, while the handler at work decides what follows. No event finds a job in it.
     Starting,
+    /// Commands of the settings run before its first process.
+    Preparing(Option<Continuation>),
     Running(Running),
     /// The client has to slow down.
     Backoff(Backoff),
@@ -215,6 +220,7 @@ impl Job {
         (attempt, issue): (Attempt, Issue),
         (profile, limits): (Profile, Limits),
         log: PathBuf,
+        share: LeasedShare,
         now: Instant,
     ) -> Self {
         Self {
@@ -227,6 +233,7 @@ impl Job {
             meter: Meter::new(now),
             started: now,
             log,
+            share,
             session_id: None,
             last_turn: Turn::default(),
             judgement: Judgement::default(),

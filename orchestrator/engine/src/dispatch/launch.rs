@@ -1,12 +1,18 @@
 //! Starting agents' processes.
 
+use std::mem;
+
 use mala_core::IssueId;
+use mala_landing::{LeasedShare, NoFreePorts};
 use mala_store::Progress;
 use tokio::time::Instant;
 
+use super::events::JobEvent;
 use super::job::{Job, Phase, Running};
+use super::stop::Stopping;
 use super::{Dispatcher, causes};
 
+use crate::around::{Around, variables};
 use crate::blocking::{Answer, Cause, ClaimedIssue, Continuation};
 use crate::error::Result;
 use crate::event::Event;
@@ -48,10 +54,48 @@ impl Dispatcher {
         let log = folder.join(format!("{}.log", file_name(attempt.agent.as_str())));
         self.left.remove(&id);
         self.begun.insert(id.clone());
-        let mut job = Job::new((attempt, issue), (profile, limits), log, Instant::now());
+        let share = LeasedShare::lease(self.free_slot().to_string());
+        let mut job = Job::new((attempt, issue), (profile, limits), log, share, Instant::now());
         job.session_id = left.as_ref().and_then(|left| left.session_for(&job.profile));
         self.jobs.insert(id.clone(), job);
-        self.launch(&id, Purpose::Begin(left)).await;
+        if self.ops.options.around.before.is_empty() {
+            return self.launch(&id, Purpose::Begin(left)).await;
+        }
+        self.prepare(&id, left);
+    }
+
+    /// The lowest number that no attempt under way has. Those that wait keep theirs, with the databases and servers it stands for.
+    fn free_slot(&self) -> usize {
+        let is_taken = |number: &usize| self.jobs.values().any(|job| job.share.slot() == number.to_string());
+        (1..).find(|number| !is_taken(number)).unwrap_or_default()
+    }
+
+    /// Runs what the settings want to run before an attempt.
+    fn prepare(&mut self, id: &IssueId, left: Option<Continuation>) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.phase = Phase::Preparing(left);
+        let Some(job) = self.jobs.get(id) else { return };
+        match self.around(job) {
+            Ok(around) => self.background_for(id, move || Ok(around.before()?), JobEvent::Prepared),
+            Err(error) => self.stop_starting(id, &error.to_string()),
+        }
+    }
+
+    /// The commands around an attempt.
+    pub(super) fn around(&self, job: &Job) -> Result<Around, NoFreePorts> {
+        let options = &self.ops.options;
+        let variables = variables(&job.attempt, &job.share, &options.env)?;
+        Around::new(&options.around, &job.share, variables, self.ops.repo.root(), &job.log)
+    }
+
+    pub(super) async fn on_prepared(&mut self, id: &IssueId, prepared: Result<()>) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let Phase::Preparing(left) = mem::replace(&mut job.phase, Phase::Starting) else { return };
+        match prepared {
+            Ok(()) if self.stopping == Stopping::No => self.launch(id, Purpose::Begin(left)).await,
+            Ok(()) => self.hand_over(id, self.stopping.reason().to_owned(), Cause::Stopped),
+            Err(error) => self.stop_starting(id, &causes(&error)),
+        }
     }
 
     /// Writes down that the next process of a job begins, and starts it. One that cannot be started ends the attempt.
@@ -83,6 +127,7 @@ impl Dispatcher {
     fn start(&self, job: &Job, purpose: &Purpose) -> Result<Box<dyn Session>> {
         let order = SessionOrder {
             attempt: &job.attempt,
+            env: &variables(&job.attempt, &job.share, &self.ops.options.env)?,
             profile: &job.profile,
             prompt: &self.prompt(job, purpose),
             conversation: job.session_id.as_deref().filter(|_| job.profile.kind.has_sessions()),

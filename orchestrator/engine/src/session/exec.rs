@@ -27,8 +27,8 @@ use crate::trace::Trace;
 /// What the process calls itself that ends an agent's tree; it has the environment of its supervisor.
 const KEEPER: &str = "mala-keeper";
 
-/// Tells which attempt a process was started for.
-const ATTEMPT: &str = "MALA_ATTEMPT";
+/// Tells which tree of processes a process belongs to.
+const TREE: &str = "MALA_TREE";
 
 fn mark(attempt: &Attempt) -> String {
     format!("{}/{}", attempt.run, attempt.agent)
@@ -74,12 +74,14 @@ impl ExecSessions {
         self.scope.state_dir().join("failures").join(attempt.id.to_string())
     }
 
-    fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Command {
+    fn command(&self, order: &SessionOrder<'_>, spec: &LaunchSpec) -> Command {
+        let attempt = order.attempt;
         let mut command = self.exec(&attempt.agent);
         command.args(["--issue", attempt.issue.as_str(), "--run", attempt.run.as_str()]);
         command.args(["--attempt", &attempt.id.to_string()]);
         command.arg("--failure-file").arg(self.failure_file(attempt));
-        command.arg("--").args(&spec.command).envs(&spec.env).env(ATTEMPT, mark(attempt));
+        let env = order.env.iter().map(|(name, value)| (name, value));
+        command.arg("--").args(&spec.command).envs(env).envs(&spec.env).env(TREE, mark(attempt));
         command.envs(self.trace.parent(&attempt.issue).map(|parent| (TRACEPARENT, parent)));
         command
     }
@@ -109,7 +111,7 @@ impl Sessions for ExecSessions {
         let process = ProcessSpec {
             issue: attempt.issue.clone(),
             kind: profile.kind,
-            command: self.command(attempt, &spec),
+            command: self.command(order, &spec),
             stdin: spec.stdin,
             spent: order.spent,
             log: order.log.to_owned(),
@@ -184,7 +186,7 @@ fn write_files(spec: &LaunchSpec, directory: &Path) -> io::Result<()> {
 /// what is left if both were killed.
 #[cfg(target_os = "linux")]
 fn marked(attempt: &Attempt) -> Vec<Process> {
-    let mark = format!("{ATTEMPT}={}", mark(attempt));
+    let mark = format!("{TREE}={}", mark(attempt));
     let find = |entry: fs::DirEntry| {
         let process = Process::find(entry.file_name().to_str()?.parse().ok()?)?;
         let environment = fs::read(entry.path().join("environ")).ok()?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mala_agents::start::{Kind, Profile, PromptBy};
 use mala_agents::stream::{Limited, Progress, Report, Terminal, Usage};
-use mala_config::{HealthSettings, Hold, LockSettings, NoChange, TakeAdded};
+use mala_config::{HealthSettings, Hold, LockSettings, NoChange, TakeAdded, Variables};
 use mala_core::ports::Clock;
 use mala_core::{Attempt, CheckName, EntryState, Issue, IssueId, PersonId, Priority, Scope, Timestamp, Who};
 use mala_git::{Repo, RepoPath, salvage};
@@ -30,7 +30,7 @@ use crate::error::{EngineError, Result};
 use crate::event::{Event, Reporter};
 use crate::landing_queue::LandingQueue;
 use crate::limits::Limits;
-use crate::options::{Keeping, Options, Profiles, Prompts, UnversionedOptions};
+use crate::options::{AroundOptions, Keeping, Options, Profiles, Prompts, UnversionedOptions};
 use crate::session::{Session, SessionEnd, SessionEvent, SessionEvents, SessionOrder, Sessions, Stop};
 use crate::source::BuiltIn;
 use crate::summary::Summary;
@@ -510,6 +510,8 @@ fn options(scope: &Scope) -> Options {
         allow_dirty: false,
         queue_only: false,
         hold: Hold::Landing,
+        env: Variables::default(),
+        around: AroundOptions { before: Vec::new(), after: Vec::new(), timeout: Duration::from_secs(60) },
         gate_attempts: 3,
         budget: None,
         profiles: Profiles {
