@@ -21,7 +21,7 @@ use mala_store::StoreError;
 use thiserror::Error;
 use tokio::task::JoinError;
 
-use crate::session::SelfTestError;
+use crate::session::{HomeError, SelfTestError};
 
 pub(crate) type Result<T, E = EngineError> = std::result::Result<T, E>;
 
@@ -33,6 +33,8 @@ pub enum EngineError {
     SelfTest(#[source] Box<EngineError>),
     #[error(transparent)]
     Unproven(#[from] SelfTestError),
+    #[error(transparent)]
+    Home(#[from] HomeError),
     #[error("cannot get issues")]
     Source(#[from] IssueError),
     #[error("there is no profile `{name}`; known are {known}")]

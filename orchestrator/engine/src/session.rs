@@ -3,6 +3,7 @@
 //! The dispatcher knows no more of an agent than this, so its tests bring sessions without processes. The real ones
 //! (`process`) are processes of `mala exec`.
 
+mod client_home;
 pub mod exec;
 pub mod process;
 mod self_test;
@@ -22,6 +23,7 @@ use tokio::sync::mpsc;
 
 use crate::error::Result;
 
+pub use client_home::HomeError;
 pub use self_test::SelfTestError;
 
 /// Where the agents of a run live. Everything here may block but [`Sessions::start`].
