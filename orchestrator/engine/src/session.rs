@@ -38,6 +38,10 @@ pub trait Sessions: Send + Sync {
     /// was killed: then its tree may take a moment longer.
     fn reap(&self, attempt: &Attempt) -> Result<()>;
 
+    /// Whether the hooks of an attempt's client were called since its process `pid` was started; nothing where that cannot be
+    /// known.
+    fn are_hooks_heard(&self, attempt: &Attempt, pid: u32) -> Result<Option<bool>>;
+
     /// Removes files that killed processes of agents have left behind.
     fn sweep(&self);
 }
@@ -101,11 +105,17 @@ impl SessionEnd {
         let terminal = self.report.terminal.as_ref().filter(|terminal| terminal.is_error);
         let said = terminal.and_then(|terminal| terminal.message.as_deref());
         let how = match terminal {
+            // Its exit code is that of an error it has got over.
+            _ if self.report.has_recovered && self.code() == Some(1) => return None,
             _ if !self.status.as_ref().is_ok_and(ExitStatus::success) => self.how(),
             Some(terminal) => format!("the agent ended with `{}`", terminal.reason),
             None => return None,
         };
         Some(said.map_or(how.clone(), |said| format!("{how}: {said}")))
+    }
+
+    fn code(&self) -> Option<i32> {
+        self.status.as_ref().ok()?.code()
     }
 
     fn how(&self) -> String {

@@ -26,13 +26,17 @@ const USERS: &str = r#"{
 /// A user without rights, if this one is not.
 const NOBODY: u32 = 65534;
 
+/// How Gemini CLI is started.
+fn node(installed: &Installed) -> String {
+    format!("\"node\", \"{}\"", installed.gemini().display())
+}
+
 /// Gives the checkout one issue, for Gemini CLI, and puts it below a directory that the group may write to, as with `umask 002`.
-fn set_up(world: &World, installed: &Installed, talk: &Talk) {
+fn set_up(world: &World, command: &str, talk: &Talk) {
     let settings = format!(
         "[issues]\nsource = \"builtin\"\n[gate]\nissue_pattern = \"<id>\"\nstop_attempts = 0\n[validate]\ncommands = [\"sh \
-         check.sh\"]\n[run]\nprofile = \"gemini\"\nattempts = 1\n[agents.gemini]\ncommand = [\"node\", \"{}\"]\nmodel = \
+         check.sh\"]\n[run]\nprofile = \"gemini\"\nattempts = 1\n[agents.gemini]\ncommand = [{command}]\nmodel = \
          \"gemini-2.5-pro\"\nenv = {{ GOOGLE_GEMINI_BASE_URL = \"{}\", GEMINI_API_KEY = \"{}\", GEMINI_CLI_NO_RELAUNCH = \"true\" }}\n",
-        installed.gemini().display(),
         talk.url(),
         talk.key()
     );
@@ -94,6 +98,10 @@ fn assert_hooked(world: &World, run: &Run, talk: &Talk) {
     let log = done(world, "logs list --kind write.refused --json --limit 1000").json();
     let by_hook = log["events"].as_array().unwrap().iter().filter(|event| event["detail"]["by"] == "hook");
     assert_eq!(by_hook.count(), 1, "the hook has refused the commit: {log}");
+    assert!(
+        run.all("unhooked").is_empty() && run.summary()["attempts"][0]["is_unhooked"] == false,
+        "{run:?}"
+    );
     let starts = run.issues("started").len();
     assert_eq!((starts, run.issues("rejected").len()), (2, 1), "one conversation in two processes: {run:?}");
     assert!(requests.last().unwrap().replies() >= 4, "the second process has gone on with it");
@@ -112,8 +120,24 @@ fn gemini_is_hooked_and_has_malas_tools_below_a_directory_that_its_group_may_wri
     for uid in users {
         let world = World::new();
         let talk = model.talk(script(&world));
-        set_up(&world, installed, &talk);
+        set_up(&world, &node(installed), &talk);
         let run = run_as(&world, *uid);
         assert_hooked(&world, &run, &talk);
     }
+}
+
+#[test]
+fn a_client_that_calls_no_hooks_is_told_once_for_its_profile_and_counted_for_each_attempt() {
+    let Some(installed) = installed() else { return };
+    let (world, model) = (World::new(), Model::start());
+    let talk = model
+        .talk([Gemini(&world).shell("true"), say("I looked.\nMALA-OUTCOME: no-change: it works already")]);
+    // What it is given to find its hooks by does not arrive.
+    set_up(&world, &format!("\"env\", \"-u\", \"GEMINI_CLI_HOME\", {}", node(installed)), &talk);
+    done(&world, "issue add --id bd-2 Work");
+    let run = run_as(&world, None);
+    assert_eq!(run.all("unhooked").len(), 1, "{run:?}");
+    assert_eq!(run.only("unhooked")["profile"], "gemini");
+    let attempts = run.summary()["attempts"].as_array().unwrap();
+    assert_eq!(attempts.iter().map(|it| &it["is_unhooked"]).collect::<Vec<_>>(), [true, true], "{run:?}");
 }

@@ -15,8 +15,8 @@ use mala_core::{AgentId, Attempt, Life, Scope};
 use mala_git::{OwnedDirectory, Repo};
 use mala_logs::telemetry::TRACEPARENT;
 use mala_session::{git_guard, jail};
-use mala_store::Store;
 use mala_store::process::{Process, ProcessTable, current, kill, wait_for_end};
+use mala_store::{EventKind, Store};
 use nix::unistd::Uid;
 
 use super::process::{self, ProcessSpec, Reach};
@@ -155,6 +155,15 @@ impl Sessions for ExecSessions {
             marked.iter().filter(|it| it.name != KEEPER).for_each(|it| kill(&it.owner()));
             marked.iter().for_each(|it| wait_for_end(&it.owner()));
         }
+    }
+
+    /// The supervisor notes it; without the kernel's help there is none that hooks turn to.
+    fn are_hooks_heard(&self, attempt: &Attempt, pid: u32) -> Result<Option<bool>> {
+        if self.reach() == Reach::Group {
+            return Ok(None);
+        }
+        let heard = Store::open(&self.scope)?.facts(&attempt.agent, &[EventKind::HooksHeard], None)?;
+        Ok(Some(heard.iter().any(|event| event.detail["supervisor"] == pid)))
     }
 
     /// Sockets of supervisors that were killed, locks of git that killed processes of agents have left, and homes of clients.

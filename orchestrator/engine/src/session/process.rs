@@ -219,7 +219,7 @@ fn masked(progress: Progress) -> Progress {
     match progress {
         Progress::Doing(what) => Progress::Doing(mask(&what).into_owned()),
         Progress::Limited(limited) => Progress::Limited(masked_limit(&limited)),
-        other @ (Progress::Session(_) | Progress::Usage | Progress::Denied) => other,
+        other @ (Progress::Session(_) | Progress::Usage | Progress::ToolEnded | Progress::Denied) => other,
     }
 }
 
