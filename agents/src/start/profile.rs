@@ -45,6 +45,11 @@ impl Kind {
         self != Self::Command
     }
 
+    /// True if its hooks come with a home of its own, to which it also writes.
+    pub fn needs_home(self) -> bool {
+        self == Self::Gemini
+    }
+
     /// True if a session can go on in another process.
     pub fn has_sessions(self) -> bool {
         self != Self::Command

@@ -23,6 +23,12 @@ pub(super) fn line(value: &Value, spent: &Usage, state: &mut State, report: &mut
     }
     match text(value, "/type") {
         Some("assistant") => assistant(value, state, report, &mut progress),
+        Some("user") => {
+            let parts = value.pointer("/message/content").and_then(Value::as_array).into_iter().flatten();
+            let has_run =
+                |part: &&Value| text(part, "/type") == Some("tool_result") && part["is_error"] != true;
+            progress.extend(parts.filter(has_run).map(|_| Progress::ToolEnded));
+        }
         Some("result") => result(value, spent, report, &mut progress),
         Some("rate_limit_event") => progress.extend(rate_limit(value)),
         Some("system") if text(value, "/subtype") == Some("api_retry") => {

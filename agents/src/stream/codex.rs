@@ -11,7 +11,9 @@ pub(super) fn line(value: &Value, spent: &Usage, report: &mut Report) -> Vec<Pro
             report.session = Some(id.to_owned());
             vec![Progress::Session(id.to_owned())]
         }
-        Some("item.started" | "item.completed") => item(value, report).into_iter().collect(),
+        Some("item.started" | "item.completed") => {
+            item(value, report).into_iter().chain(has_run(value).then_some(Progress::ToolEnded)).collect()
+        }
         Some("turn.completed") => {
             let at = |key: &str| number(value, &format!("/usage/{key}")).unwrap_or(0);
             // It counts the whole conversation.
@@ -32,6 +34,13 @@ pub(super) fn line(value: &Value, spent: &Usage, report: &mut Report) -> Vec<Pro
         }
         _ => Vec::new(),
     }
+}
+
+/// True if a command or a patch was carried out; it calls hooks before both.
+fn has_run(value: &Value) -> bool {
+    text(value, "/type") == Some("item.completed")
+        && matches!(text(value, "/item/type"), Some("command_execution" | "file_change"))
+        && text(value, "/item/status") == Some("completed")
 }
 
 fn item(value: &Value, report: &mut Report) -> Option<Progress> {

@@ -35,6 +35,7 @@ pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec
             let name = text(value, "/tool_name").unwrap_or("tool");
             vec![tool(name, &value["parameters"]), Progress::Usage]
         }
+        Some("tool_result") if text(value, "/status") == Some("success") => vec![Progress::ToolEnded],
         Some("error") if text(value, "/severity") != Some("warning") => {
             report.fail("error", text(value, "/message").unwrap_or_default()).into_iter().collect()
         }

@@ -35,6 +35,8 @@ pub enum Progress {
     Usage,
     /// The client was told to slow down.
     Limited(Limited),
+    /// A tool has done its work. The client has called its hooks before that, if it has any.
+    ToolEnded,
     /// The provider does not let this client in; see [`Report::denied`].
     Denied,
 }
@@ -82,6 +84,8 @@ pub struct Report {
     pub terminal: Option<Terminal>,
     /// Set if the last thing that happened was a limit.
     pub limited: Option<Limited>,
+    /// True if the client has told an error, gone on and come to an end all the same. Its exit code may still tell of the error.
+    pub has_recovered: bool,
     /// Why the provider does not let this client in, in its own words: no further try with the same account can do better.
     pub denied: Option<String>,
 }
@@ -123,7 +127,7 @@ enum Format {
     Claude(claude::State),
     Codex,
     Gemini(gemini::State),
-    Opencode,
+    Opencode(opencode::State),
     Plain,
 }
 
@@ -138,7 +142,7 @@ impl Reader {
             Kind::Claude => Format::Claude(claude::State::default()),
             Kind::Codex => Format::Codex,
             Kind::Gemini => Format::Gemini(gemini::State::default()),
-            Kind::Opencode => Format::Opencode,
+            Kind::Opencode => Format::Opencode(opencode::State::default()),
             Kind::Command => Format::Plain,
         };
         Self { format, report: Report::default(), spent }
@@ -155,7 +159,7 @@ impl Reader {
             Format::Claude(state) => claude::line(&value, spent, state, &mut self.report),
             Format::Codex => codex::line(&value, spent, &mut self.report),
             Format::Gemini(state) => gemini::line(&value, state, &mut self.report),
-            Format::Opencode => opencode::line(&value, &mut self.report),
+            Format::Opencode(state) => opencode::line(&value, state, &mut self.report),
             Format::Plain => Vec::new(),
         }
     }

@@ -4,7 +4,13 @@ use serde_json::Value;
 
 use super::{Progress, Report, Terminal, doing, number, text, tool};
 
-pub(super) fn line(value: &Value, report: &mut Report) -> Vec<Progress> {
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// An error was told. It goes on after some, such as a conversation that is too long.
+    has_erred: bool,
+}
+
+pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec<Progress> {
     let mut progress = Vec::new();
     if let Some(session) = text(value, "/sessionID")
         && report.session.as_deref() != Some(session)
@@ -21,21 +27,27 @@ pub(super) fn line(value: &Value, report: &mut Report) -> Vec<Progress> {
         Some("tool_use") => {
             let name = text(value, "/part/tool").unwrap_or("tool");
             progress.push(tool(name, value.pointer("/part/state/input").unwrap_or(&Value::Null)));
+            let has_run = text(value, "/part/state/status") == Some("completed");
+            progress.extend(has_run.then_some(Progress::ToolEnded));
         }
         Some("step_finish") => {
             let usage = &mut report.usage;
-            usage.input_tokens += number(value, "/part/tokens/input").unwrap_or(0);
-            usage.output_tokens += number(value, "/part/tokens/output").unwrap_or(0);
+            let at = |key: &str| number(value, &format!("/part/tokens/{key}")).unwrap_or(0);
+            usage.input_tokens += at("input") + at("cache/read") + at("cache/write");
+            usage.output_tokens += at("output");
             usage.turns += 1;
             if let Some(cost) = value.pointer("/part/cost").and_then(Value::as_f64) {
                 usage.cost = Some(usage.cost.unwrap_or(0.0) + cost);
             }
             let reason = text(value, "/part/reason").unwrap_or("unknown").to_owned();
+            report.has_recovered = state.has_erred && reason == "stop";
             report.terminal = Some(Terminal { reason, is_error: false, message: None });
             report.limited = None;
             progress.push(Progress::Usage);
         }
         Some("error") => {
+            state.has_erred = true;
+            report.has_recovered = false;
             let message = text(value, "/error/data/message").or_else(|| text(value, "/error/message"));
             progress.extend(report.fail("error", message.unwrap_or_default()));
         }

@@ -135,13 +135,57 @@ fn gemini_speaks_in_pieces() {
 
 #[test]
 fn opencode_adds_up_its_steps() {
-    let step = r#"{"type":"step_finish","sessionID":"o-1","part":{"reason":"stop","cost":0.5,"tokens":{"input":4,"output":2}}}"#;
+    let step = r#"{"type":"step_finish","sessionID":"o-1","part":{"reason":"stop","cost":0.5,"tokens":{"input":4,"output":2,"cache":{"read":30,"write":5}}}}"#;
     let tool = r#"{"type":"tool_use","sessionID":"o-1","part":{"tool":"edit","state":{"input":{"filePath":"a.rs"}}}}"#;
     let said = r#"{"type":"text","sessionID":"o-1","part":{"text":"done"}}"#;
     let (progress, report) = read(Kind::Opencode, &[tool, step, said, step]);
     assert_eq!(doings(&progress), ["edit: a.rs", "done"]);
-    assert_eq!(report.usage, Usage { input_tokens: 8, output_tokens: 4, cost: Some(1.0), turns: 2 });
+    assert_eq!(report.usage, Usage { input_tokens: 78, output_tokens: 4, cost: Some(1.0), turns: 2 });
     assert_eq!(report.message.as_deref(), Some("done"));
+}
+
+#[test]
+fn opencode_recovers_from_an_error_only_by_coming_to_an_end_of_its_own() {
+    let step = |reason: &str| {
+        format!(r#"{{"type":"step_finish","sessionID":"o-1","part":{{"reason":"{reason}"}}}}"#)
+    };
+    let error = r#"{"type":"error","sessionID":"o-1","error":{"name":"ContextOverflowError","data":{"message":"too long"}}}"#;
+    let has_recovered = |lines: &[&str]| read(Kind::Opencode, lines).1.has_recovered;
+    let (stop, tools) = (step("stop"), step("tool-calls"));
+    assert!(has_recovered(&[&tools, error, &tools, &stop]));
+    assert!(!has_recovered(&[&tools, error, &tools]), "it is in the middle of its work");
+    assert!(!has_recovered(&[&stop, error]) && !has_recovered(&[&stop]));
+    let (_, report) = read(Kind::Opencode, &[&stop, error]);
+    assert_eq!(report.terminal.unwrap().message.as_deref(), Some("too long"));
+}
+
+#[test]
+fn a_tool_that_has_run_is_told_and_one_that_was_refused_is_not() {
+    for (kind, ran, refused) in [
+        (
+            Kind::Claude,
+            r#"{"type":"user","message":{"content":[{"type":"tool_result","content":"ok"}]}}"#,
+            r#"{"type":"user","message":{"content":[{"type":"tool_result","is_error":true}]}}"#,
+        ),
+        (
+            Kind::Codex,
+            r#"{"type":"item.completed","item":{"type":"command_execution","command":"ls","status":"completed"}}"#,
+            r#"{"type":"item.completed","item":{"type":"command_execution","command":"ls","status":"failed"}}"#,
+        ),
+        (
+            Kind::Gemini,
+            r#"{"type":"tool_result","tool_id":"t","status":"success"}"#,
+            r#"{"type":"tool_result","tool_id":"t","status":"error"}"#,
+        ),
+        (
+            Kind::Opencode,
+            r#"{"type":"tool_use","part":{"tool":"bash","state":{"status":"completed"}}}"#,
+            r#"{"type":"tool_use","part":{"tool":"bash","state":{"status":"error"}}}"#,
+        ),
+    ] {
+        let tells = |line| read(kind, &[line]).0.contains(&Progress::ToolEnded);
+        assert!(tells(ran) && !tells(refused), "{kind:?}");
+    }
 }
 
 #[test]

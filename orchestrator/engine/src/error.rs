@@ -22,7 +22,7 @@ use thiserror::Error;
 use tokio::task::JoinError;
 
 use crate::around::AroundError;
-use crate::session::SelfTestError;
+use crate::session::{HomeError, SelfTestError};
 
 pub(crate) type Result<T, E = EngineError> = std::result::Result<T, E>;
 
@@ -34,6 +34,8 @@ pub enum EngineError {
     SelfTest(#[source] Box<EngineError>),
     #[error(transparent)]
     Unproven(#[from] SelfTestError),
+    #[error(transparent)]
+    Home(#[from] HomeError),
     #[error("cannot get issues")]
     Source(#[from] IssueError),
     #[error("there is no profile `{name}`; known are {known}")]

@@ -136,6 +136,13 @@ pub enum Event {
         /// Who has answered.
         by: Option<String>,
     },
+    /// A tool has run and none of mala's hooks was called before: agents of this profile are told nothing in advance, and only
+    /// the kernel keeps them from others' files. Told once for each profile.
+    Unhooked {
+        issue: IssueId,
+        agent: AgentId,
+        profile: String,
+    },
     /// The agent was silent for too long: it is told so, once.
     Nudged {
         issue: IssueId,

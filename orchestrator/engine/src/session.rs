@@ -3,6 +3,7 @@
 //! The dispatcher knows no more of an agent than this, so its tests bring sessions without processes. The real ones
 //! (`process`) are processes of `mala exec`.
 
+mod client_home;
 pub mod exec;
 pub mod process;
 mod self_test;
@@ -22,6 +23,7 @@ use tokio::sync::mpsc;
 
 use crate::error::Result;
 
+pub use client_home::HomeError;
 pub use self_test::SelfTestError;
 
 /// Where the agents of a run live. Everything here may block but [`Sessions::start`].
@@ -35,6 +37,10 @@ pub trait Sessions: Send + Sync {
     /// Kills whatever still runs for an attempt, and waits until it has ended. For one whose run is gone, or whose process
     /// was killed: then its tree may take a moment longer.
     fn reap(&self, attempt: &Attempt) -> Result<()>;
+
+    /// Whether the hooks of an attempt's client were called since its process `pid` was started; nothing where that cannot be
+    /// known.
+    fn are_hooks_heard(&self, attempt: &Attempt, pid: u32) -> Result<Option<bool>>;
 
     /// Removes files that killed processes of agents have left behind.
     fn sweep(&self);
@@ -101,11 +107,17 @@ impl SessionEnd {
         let terminal = self.report.terminal.as_ref().filter(|terminal| terminal.is_error);
         let said = terminal.and_then(|terminal| terminal.message.as_deref());
         let how = match terminal {
+            // Its exit code is that of an error it has got over.
+            _ if self.report.has_recovered && self.code() == Some(1) => return None,
             _ if !self.status.as_ref().is_ok_and(ExitStatus::success) => self.how(),
             Some(terminal) => format!("the agent ended with `{}`", terminal.reason),
             None => return None,
         };
         Some(said.map_or(how.clone(), |said| format!("{how}: {said}")))
+    }
+
+    fn code(&self) -> Option<i32> {
+        self.status.as_ref().ok()?.code()
     }
 
     fn how(&self) -> String {

@@ -76,6 +76,8 @@ pub struct AttemptSummary {
     pub took: Duration,
     pub cost: Option<f64>,
     pub tokens: u64,
+    /// Its client was seen to use a tool without calling a hook of mala's.
+    pub is_unhooked: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

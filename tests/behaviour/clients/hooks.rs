@@ -1,8 +1,6 @@
 //! The real clients with mala's hooks: told before they write, and held all the same when the hooks are gone.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 
 use mala_agents::launch::injection;
 use mala_agents::{Client as Kind, install};
@@ -211,44 +209,6 @@ fn gemini_is_told_who_holds_a_file_before_it_writes() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_told(&results(&talk, "write_file")[1]);
     assert_told(&results(&talk, "replace")[0]);
-    assert_told(&results(&talk, "run_shell_command")[0]);
-    assert_kept(&world, &talk);
-}
-
-/// A folder that not everybody may write to, and none above it either, wherever this checkout lies.
-fn private_place() -> PathBuf {
-    let is_private = |folder: &Path| {
-        folder.ancestors().all(|above| above.metadata().is_ok_and(|data| data.mode() & 0o002 == 0))
-    };
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let places = [Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))), home];
-    let found = places.into_iter().flatten().find(|place| is_private(place));
-    found.expect("the target folder or the home folder lies where only its owner may write")
-}
-
-#[test]
-fn gemini_gets_a_runs_hooks_from_a_file_though_nobody_trusts_the_folder() {
-    let Some(installed) = installed() else { return };
-    let world = world();
-    let gemini = Gemini(&world);
-    let model = Model::start();
-    let talk = model.talk([
-        gemini.write("new.txt", "new\n"),
-        gemini.write("held.txt", "mine\n"),
-        gemini.shell("sed -i s/theirs/mine/ held.txt"),
-        say("done"),
-    ]);
-    // It does not read such a file below a folder that everybody may write to, as temporary ones are.
-    let folder = tempfile::tempdir_in(private_place()).unwrap();
-    let added = injection(Kind::Gemini, MALA, world.root(), folder.path());
-    for (path, text) in &added.files {
-        fs::write(path, text).unwrap();
-    }
-    let client = Client::gemini(installed, &world, &talk);
-    let ended = added.env.iter().fold(client, |client, (name, value)| client.env(name, value)).run();
-
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_told(&results(&talk, "write_file")[1]);
     assert_told(&results(&talk, "run_shell_command")[0]);
     assert_kept(&world, &talk);
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod enforced;
+mod gemini_run;
 mod hooks;
 mod negotiate;
 mod opencode;

@@ -25,6 +25,7 @@ pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Resul
     }
     write_way_back(out, summary)?;
     write_not_accepted(out, summary)?;
+    write_unhooked(out, summary)?;
     let done = issues(summary, |result| result == AttemptResult::Done);
     let failed = issues(summary, |result| result != AttemptResult::Done);
     let blocked = issues(summary, |result| result == AttemptResult::Blocked);
@@ -91,6 +92,21 @@ fn write_not_accepted(out: &mut dyn Write, summary: &Summary) -> io::Result<()> 
         )?;
     }
     Ok(())
+}
+
+fn write_unhooked(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    let issues: BTreeSet<&str> =
+        summary.attempts.iter().filter(|it| it.is_unhooked).map(|it| it.issue.as_str()).collect();
+    if issues.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<&str> = issues.iter().take(NAMED_ISSUES).copied().collect();
+    let rest = if issues.len() > named.len() { ", ..." } else { "" };
+    writeln!(
+        out,
+        "{RED}without mala's hooks{RED:#}: {}{rest}; only the kernel kept their agents from the files of others; see why: mala doctor",
+        named.join(", ")
+    )
 }
 
 /// Issues that nobody works on before a person has looked at them.

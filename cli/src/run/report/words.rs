@@ -61,6 +61,17 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             };
             vec![line(issue, &how)]
         }
+        Event::Unhooked { issue, profile, .. } => {
+            let first = format!(
+                "{RED}no hooks{RED:#}: the client of the profile `{}` has used a tool and called",
+                plain(profile)
+            );
+            vec![
+                line(issue, &format!("{first} none of mala's hooks")),
+                "    only the kernel keeps its agents from the files of others; see why: mala doctor"
+                    .to_owned(),
+            ]
+        }
         Event::Nudged { issue, why, .. } => {
             vec![line(issue, &format!("{YELLOW}told to go on{YELLOW:#}: {}", plain(why)))]
         }

@@ -136,6 +136,7 @@ fn summary_of(job: &Job, result: AttemptResult, reason: Option<String>, end: End
         took: Duration::ZERO,
         cost: job.meter.usage().cost,
         tokens: job.tokens(),
+        is_unhooked: job.is_unhooked,
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) enum WorkerEvent {
 pub(super) enum JobEvent {
     Prepared(Result<()>),
     Session(SessionEvent),
+    /// Whether the hooks of its client are called, as far as that can be known.
+    Hooks(Result<Option<bool>>),
     Judged(Result<Box<(Judgement, Fingerprint)>>),
     Queued(Result<Queued>),
     WorkBack(Result<PutBack>),
@@ -72,6 +74,11 @@ impl Dispatcher {
 
     /// The one place that decides whether an event still means something.
     pub(super) async fn on_job_event(&mut self, id: &IssueId, event: JobEvent) {
+        let event = match event {
+            // It means the same in every phase.
+            JobEvent::Hooks(heard) => return self.on_hooks(id, &heard),
+            event => event,
+        };
         let Some(job) = self.jobs.get(id) else { return };
         match (&job.phase, event) {
             (Phase::Preparing(_), JobEvent::Prepared(prepared)) => self.on_prepared(id, prepared).await,

@@ -49,6 +49,8 @@ pub(super) struct Job {
     pub(super) backoffs: u32,
     /// It was told once that it is silent for too long.
     pub(super) is_nudged: bool,
+    /// One of its processes was seen to call no hooks.
+    pub(super) is_unhooked: bool,
     /// What becomes of files that it changes after its offer.
     pub(super) later_changes: LaterChanges,
     pub(super) waits: WaitHistory,
@@ -112,6 +114,8 @@ pub(super) struct Running {
     pub(super) cut: Option<Cut>,
     /// It goes on with an earlier conversation.
     pub(super) is_resumed: bool,
+    /// It was looked whether its hooks are called.
+    pub(super) is_looked_at: bool,
 }
 
 /// Why a process was asked to end, as the end of a sentence.
@@ -243,6 +247,7 @@ impl Job {
             questions_left: MAX_QUESTIONS,
             backoffs: 0,
             is_nudged: false,
+            is_unhooked: false,
             later_changes: LaterChanges::SendBack,
             waits: WaitHistory::Fine,
             awaited: Awaited::default(),

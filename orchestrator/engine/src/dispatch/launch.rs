@@ -117,7 +117,7 @@ impl Dispatcher {
         let (agent, resumed, pid) = (job.attempt.agent.clone(), job.session_id.clone(), session.pid());
         let is_resumed = job.has_conversation();
         if let Some(job) = self.jobs.get_mut(id) {
-            job.phase = Phase::Running(Running { session, cut: None, is_resumed });
+            job.phase = Phase::Running(Running { session, cut: None, is_resumed, is_looked_at: false });
             job.last_turn.failure = None;
             job.meter.sign_of_life(Instant::now());
         }

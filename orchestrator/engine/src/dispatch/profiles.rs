@@ -1,10 +1,16 @@
 //! Which profile an issue gets now: one that is limited gives way to another, and one that cannot work is stopped.
 
+use std::mem;
+
 use mala_core::{Issue, IssueId};
 use tokio::time::Instant;
 
 use super::Dispatcher;
+use super::events::JobEvent;
+use super::job::Phase;
 use crate::blocking::Cause;
+use crate::error::Result;
+use crate::event::Event;
 use crate::ready::ReadyIssue;
 use crate::session::SessionEnd;
 
@@ -18,6 +24,8 @@ pub(super) struct ProfileHealth {
     pub(super) limited: Option<(Instant, String)>,
     /// Why it is not started again in this run.
     stopped: Option<String>,
+    /// It was said that its client calls no hooks.
+    is_unhooked: bool,
     /// Starts in a row that have failed without a reply of a model.
     silent_starts: u32,
 }
@@ -85,6 +93,28 @@ impl Dispatcher {
 
     pub(super) fn limit_profile(&mut self, name: String, until: Instant, why: String) {
         self.profiles.entry(name).or_default().limited = Some((until, why));
+    }
+
+    /// Asks once for each process whether its client has called hooks before the tool that has just run.
+    pub(super) fn look_at_hooks(&mut self, id: &IssueId) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let Phase::Running(running) = &mut job.phase else { return };
+        if job.profile.kind.client().is_none() || mem::replace(&mut running.is_looked_at, true) {
+            return;
+        }
+        let (ops, attempt, pid) = (self.ops.clone(), job.attempt.clone(), running.session.pid());
+        self.background_for(id, move || ops.sessions.are_hooks_heard(&attempt, pid), JobEvent::Hooks);
+    }
+
+    /// Says it once for each profile, and counts each attempt.
+    pub(super) fn on_hooks(&mut self, id: &IssueId, heard: &Result<Option<bool>>) {
+        let Some(job) = self.jobs.get_mut(id).filter(|_| matches!(heard, Ok(Some(false)))) else { return };
+        job.is_unhooked = true;
+        let (agent, profile) = (job.attempt.agent.clone(), job.profile.name.clone());
+        let health = self.profiles.entry(profile.clone()).or_default();
+        if !mem::replace(&mut health.is_unhooked, true) {
+            self.tell(&Event::Unhooked { issue: id.clone(), agent, profile });
+        }
     }
 
     /// Looks whether a process that has ended says that no other one of its profile can do better. True if the attempt is over.

@@ -29,7 +29,7 @@ impl Dispatcher {
         job.meter.set_usage(usage);
         let agent = job.attempt.agent.clone();
         let (mut events, mut sessions) = (Vec::new(), Vec::new());
-        let mut is_denied = false;
+        let (mut is_denied, mut has_used_a_tool) = (false, false);
         for one in progress {
             match one {
                 Progress::Session(session) => {
@@ -45,6 +45,7 @@ impl Dispatcher {
                     let Usage { cost, turns, .. } = usage;
                     events.push(Event::Used { issue: id.clone(), agent: agent.clone(), tokens, cost, turns });
                 }
+                Progress::ToolEnded => has_used_a_tool = true,
                 Progress::Denied => is_denied = true,
                 Progress::Limited(limited) => {
                     let what = format!("told to slow down: {}", limited.message);
@@ -55,6 +56,10 @@ impl Dispatcher {
         if is_denied && let Some(session) = job.session() {
             session.end(Stop::Ask(self.ops.options.grace));
         }
+        if has_used_a_tool {
+            self.look_at_hooks(id);
+        }
+        let Some(job) = self.jobs.get_mut(id) else { return };
         let reached = job.meter.spent(&job.limits);
         events.into_iter().for_each(|event| self.tell(&event));
         for (attempt, state, session) in sessions {

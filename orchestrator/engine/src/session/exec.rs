@@ -1,25 +1,27 @@
 //! Agents as processes of `mala exec`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use mala_agents::launch::home::users;
 use mala_agents::start::{self, LaunchSpec, Order};
 use mala_config::Settings;
 use mala_core::ports::Liveness as _;
 use mala_core::{AgentId, Attempt, Life, Scope};
-use mala_git::Repo;
+use mala_git::{OwnedDirectory, Repo};
 use mala_logs::telemetry::TRACEPARENT;
 use mala_session::{git_guard, jail};
-use mala_store::Store;
-use mala_store::process::{Process, ProcessTable, kill, wait_for_end};
+use mala_store::process::{Process, ProcessTable, current, kill, wait_for_end};
+use mala_store::{EventKind, Store};
 use nix::unistd::Uid;
 
 use super::process::{self, ProcessSpec, Reach};
 use super::self_test::{Hooked, SelfTestError, Stage};
-use super::{Session, SessionEvents, SessionOrder, Sessions, file_name};
+use super::{Session, SessionEvents, SessionOrder, Sessions, client_home, file_name};
 use crate::error::Result;
 use crate::options::Profiles;
 use crate::trace::Trace;
@@ -86,6 +88,15 @@ impl ExecSessions {
         command
     }
 
+    /// For a client that writes to its home: there, unlike below the state, agents may.
+    fn new_home(&self) -> io::Result<OwnedDirectory> {
+        OwnedDirectory::create(&self.homes(), &current())
+    }
+
+    fn homes(&self) -> PathBuf {
+        self.scope.work_dir().join("homes")
+    }
+
     /// Whom a kill is for: with the kernel's help all that an agent has started ends with its supervisor.
     fn reach(&self) -> Reach {
         let has_kernel = self.has_kernel.get_or_init(|| jail::kernel(&self.scope).is_ok());
@@ -96,7 +107,13 @@ impl ExecSessions {
 impl Sessions for ExecSessions {
     fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>> {
         let SessionOrder { attempt, profile, .. } = order;
-        let directory = self.scope.state_dir().join("agents").join(file_name(attempt.agent.as_str()));
+        let home = profile.kind.needs_home().then(|| self.new_home()).transpose()?;
+        let directory = match &home {
+            Some(home) => home.path().to_owned(),
+            None => self.scope.state_dir().join("agents").join(file_name(attempt.agent.as_str())),
+        };
+        let variable =
+            |name: &str| profile.env.get(name).map(OsString::from).or_else(|| std::env::var_os(name));
         let spec = start::spec(&Order {
             profile,
             prompt: order.prompt,
@@ -104,10 +121,12 @@ impl Sessions for ExecSessions {
             mala: &self.mala.to_string_lossy(),
             root: self.scope.root(),
             folder: &directory,
+            home: &users(variable).unwrap_or_default(),
             budget: order.budget,
             is_root: Uid::effective().is_root(),
         })?;
         write_files(&spec, &directory)?;
+        spec.home.as_ref().map(|(home, users)| client_home::make(home, users)).transpose()?;
         let process = ProcessSpec {
             issue: attempt.issue.clone(),
             kind: profile.kind,
@@ -117,6 +136,7 @@ impl Sessions for ExecSessions {
             log: order.log.to_owned(),
             failure_file: self.failure_file(attempt),
             reach: self.reach(),
+            home,
         };
         Ok(process::start(process, events)?)
     }
@@ -139,11 +159,21 @@ impl Sessions for ExecSessions {
         }
     }
 
-    /// Sockets of supervisors that were killed, and locks of git that killed processes of agents have left.
+    /// The supervisor notes it; without the kernel's help there is none that hooks turn to.
+    fn are_hooks_heard(&self, attempt: &Attempt, pid: u32) -> Result<Option<bool>> {
+        if self.reach() == Reach::Group {
+            return Ok(None);
+        }
+        let heard = Store::open(&self.scope)?.facts(&attempt.agent, &[EventKind::HooksHeard], None)?;
+        Ok(Some(heard.iter().any(|event| event.detail["supervisor"] == pid)))
+    }
+
+    /// Sockets of supervisors that were killed, locks of git that killed processes of agents have left, and homes of clients.
     fn sweep(&self) {
         git_guard::lock_files::sweep(&self.scope);
         // What cannot be swept now is swept by the next commit.
         let _ = mala_git::commit::sweep(&Repo::new(self.scope.clone()), &ProcessTable);
+        let _ = OwnedDirectory::sweep(&self.homes(), &ProcessTable);
         let desk = self.scope.state_dir().join("desk");
         for entry in fs::read_dir(desk).into_iter().flatten().flatten() {
             let pid = entry.path().file_stem().and_then(|stem| stem.to_str()?.parse().ok());

@@ -126,7 +126,12 @@ fn phase(name: &str, attempt: &Attempt, world: &World) -> Phase {
     match name {
         "starting" => Phase::Starting,
         "preparing" => Phase::Preparing(None),
-        "running" => Phase::Running(Running { session: Box::new(Deaf), cut: None, is_resumed: false }),
+        "running" => Phase::Running(Running {
+            session: Box::new(Deaf),
+            cut: None,
+            is_resumed: false,
+            is_looked_at: false,
+        }),
         "backoff" => {
             let until_by_clock = world.now().plus(minute);
             Phase::Backoff(Backoff { until: later, until_by_clock, since: now, why })

@@ -79,6 +79,38 @@ async fn starts_without_one_reply_stop_their_profile() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn hooks_that_are_not_called_are_told_once_for_a_profile_and_counted_for_each_attempt() {
+    for (heard, told) in [(Some(false), true), (Some(true), false), (None, false)] {
+        let mut world = World::new();
+        world.options.max_agents = 1;
+        world.hear_hooks(heard);
+        for issue in ["a", "b"] {
+            world.issue(issue, &[]);
+        }
+        world.judge([Ok(accepted()), Ok(accepted())]);
+        let run = world.run(async |mut stage| {
+            let mut profiles = Vec::new();
+            for _ in ["a", "b"] {
+                let session = stage.session().await;
+                session.tells(Progress::ToolEnded, Usage::default()).await;
+                session.tells(Progress::ToolEnded, Usage::default()).await;
+                session.says("done").await;
+                loop {
+                    match stage.until(|_| true).await {
+                        Event::Unhooked { profile, .. } => profiles.push(profile),
+                        Event::Done { .. } => break,
+                        _ => {}
+                    }
+                }
+            }
+            assert_eq!(profiles, vec!["fake"; usize::from(told)], "once is enough");
+        });
+        let unhooked: Vec<bool> = run.await.unwrap().attempts.iter().map(|it| it.is_unhooked).collect();
+        assert_eq!(unhooked, [told; 2]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_profile_takes_over_while_the_first_is_limited() {
     let mut world = World::new();
     world.options.max_agents = 2;

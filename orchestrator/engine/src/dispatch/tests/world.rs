@@ -133,6 +133,8 @@ struct FakeSessions {
     /// Starts that fail before one succeeds.
     failures: Mutex<u32>,
     reaped: Mutex<u32>,
+    /// What is known of the clients' hooks.
+    hooks_heard: Mutex<Option<bool>>,
 }
 
 impl Sessions for FakeSessions {
@@ -161,6 +163,10 @@ impl Sessions for FakeSessions {
     fn reap(&self, _attempt: &Attempt) -> Result<()> {
         *self.reaped.lock().unwrap() += 1;
         Ok(())
+    }
+
+    fn are_hooks_heard(&self, _attempt: &Attempt, _pid: u32) -> Result<Option<bool>> {
+        Ok(*self.hooks_heard.lock().unwrap())
     }
 
     fn sweep(&self) {}
@@ -407,6 +413,10 @@ impl World {
 
     pub(super) fn fail_starts(&self, times: u32) {
         *self.sessions.failures.lock().unwrap() = times;
+    }
+
+    pub(super) fn hear_hooks(&self, heard: Option<bool>) {
+        *self.sessions.hooks_heard.lock().unwrap() = heard;
     }
 
     pub(super) fn reaped(&self) -> u32 {

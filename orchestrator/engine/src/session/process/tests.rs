@@ -17,6 +17,7 @@ fn start_client(kind: Kind, script: &str, stdin: Option<&str>) -> World {
     command.arg("-c").arg(script);
     let spec = ProcessSpec {
         reach: Reach::Group,
+        home: None,
         issue: IssueId::new("x").unwrap(),
         kind,
         command,
@@ -131,6 +132,7 @@ async fn a_program_that_is_missing_is_an_error_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let spec = ProcessSpec {
         reach: Reach::Group,
+        home: None,
         issue: IssueId::new("x").unwrap(),
         kind: Kind::Command,
         command: std::process::Command::new("/no/such/program"),
