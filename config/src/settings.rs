@@ -7,6 +7,7 @@ use std::time::Duration;
 use mala_core::CommandPattern;
 
 use crate::preset::Preset;
+use crate::price::Prices;
 use crate::tables::{AgentTable, MutexTable};
 
 /// Every setting, resolved over all layers.
@@ -46,6 +47,8 @@ pub struct Settings {
     pub mutexes: Vec<MutexTable>,
     /// `[agents.NAME]`, in the order of their names.
     pub agents: Vec<AgentTable>,
+    /// `[price.MODEL]`
+    pub prices: Prices,
 }
 
 /// `[keep]`: how much of what git does not hold is put back if an agent removes it. In bytes; zero is no bound.
@@ -398,5 +401,6 @@ impl Settings {
         retain: RetainSettings { age: Duration::ZERO, size: 1, refs: Duration::ZERO },
         mutexes: Vec::new(),
         agents: Vec::new(),
+        prices: Prices::NONE,
     };
 }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::{Progress, Report, Terminal, doing, number, text, tool};
+use super::{Progress, Report, Terminal, Tokens, doing, number, text, tool};
 
-pub(super) fn line(value: &Value, report: &mut Report) -> Vec<Progress> {
+pub(super) fn line(value: &Value, model: &str, report: &mut Report) -> Vec<Progress> {
     let mut progress = Vec::new();
     if let Some(session) = text(value, "/sessionID")
         && report.session.as_deref() != Some(session)
@@ -23,13 +23,7 @@ pub(super) fn line(value: &Value, report: &mut Report) -> Vec<Progress> {
             progress.push(tool(name, value.pointer("/part/state/input").unwrap_or(&Value::Null)));
         }
         Some("step_finish") => {
-            let usage = &mut report.usage;
-            usage.input_tokens += number(value, "/part/tokens/input").unwrap_or(0);
-            usage.output_tokens += number(value, "/part/tokens/output").unwrap_or(0);
-            usage.turns += 1;
-            if let Some(cost) = value.pointer("/part/cost").and_then(Value::as_f64) {
-                usage.cost = Some(usage.cost.unwrap_or(0.0) + cost);
-            }
+            step(value, model, report);
             let reason = text(value, "/part/reason").unwrap_or("unknown").to_owned();
             report.terminal = Some(Terminal { reason, is_error: false, message: None });
             report.limited = None;
@@ -42,4 +36,17 @@ pub(super) fn line(value: &Value, report: &mut Report) -> Vec<Progress> {
         _ => {}
     }
     progress
+}
+
+fn step(value: &Value, model: &str, report: &mut Report) {
+    let at = |key: &str| number(value, &format!("/part/tokens/{key}")).unwrap_or(0);
+    let (read, write) = (at("cache/read"), at("cache/write"));
+    let tokens =
+        Tokens { input: at("input") + read + write, cached: read, output: at("output") + at("reasoning") };
+    let usage = &mut report.usage;
+    usage.add(model, tokens);
+    usage.turns += 1;
+    // Models that the client has no price for cost nothing, says the client.
+    let cost = value.pointer("/part/cost").and_then(Value::as_f64).filter(|cost| *cost > 0.0);
+    usage.cost = cost.map(|cost| usage.cost.unwrap_or(0.0) + cost).or(usage.cost);
 }

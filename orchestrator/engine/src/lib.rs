@@ -21,6 +21,7 @@
 
 mod blocking;
 mod caution;
+mod cost;
 mod dispatch;
 mod engine;
 mod error;
@@ -41,6 +42,7 @@ mod trace;
 pub mod validator;
 
 pub use blocking::unfinished_run;
+pub use cost::Cost;
 pub use engine::{Engine, EngineParts};
 pub use error::EngineError;
 pub use event::{Event, Held, Reporter};

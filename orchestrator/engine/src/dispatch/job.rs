@@ -215,8 +215,9 @@ impl Job {
         (attempt, issue): (Attempt, Issue),
         (profile, limits): (Profile, Limits),
         log: PathBuf,
-        now: Instant,
+        meter: Meter,
     ) -> Self {
+        let now = meter.last_sign();
         Self {
             issue,
             attempt,
@@ -224,7 +225,7 @@ impl Job {
             phase: Phase::Starting,
             profile,
             limits,
-            meter: Meter::new(now),
+            meter,
             started: now,
             log,
             session_id: None,
@@ -288,7 +289,6 @@ impl Job {
     }
 
     pub(super) fn tokens(&self) -> u64 {
-        let usage = self.meter.usage();
-        usage.input_tokens + usage.output_tokens
+        self.meter.usage().tokens().sum()
     }
 }

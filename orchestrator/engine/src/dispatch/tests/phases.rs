@@ -15,6 +15,7 @@ use crate::dispatch::Dispatcher;
 use crate::dispatch::events::JobEvent;
 use crate::dispatch::job::{AfterWait, Aside, Backoff, Due, Job, Judging, Phase, Question, Running, Waiting};
 use crate::error::EngineError;
+use crate::limits::Meter;
 use crate::session::{Session, SessionEvent, Stop};
 
 const PHASES: [&str; 14] = [
@@ -236,7 +237,12 @@ fn job_in(dispatcher: &mut Dispatcher, world: &World, issue: &IssueId, name: &st
     }
     let profile = world.options.profiles.known[0].clone();
     let log = world.options.logs.join("log");
-    let mut job = Job::new((claimed.attempt.clone(), claimed.issue), profile, log, Instant::now());
+    let mut job = Job::new(
+        (claimed.attempt.clone(), claimed.issue),
+        profile,
+        log,
+        Meter::new(Instant::now(), Default::default()),
+    );
     job.state = path[path.len() - 1];
     job.phase = phase(name, &claimed.attempt, world);
     dispatcher.jobs.insert(issue.clone(), job);

@@ -512,6 +512,8 @@ fn options(scope: &Scope) -> Options {
         hold: Hold::Landing,
         gate_attempts: 3,
         budget: None,
+        typed_budget: None,
+        prices: Default::default(),
         profiles: Profiles {
             known: vec![(profile, Limits::default())],
             forced: None,
