@@ -19,6 +19,7 @@ mod load;
 mod new_file;
 mod place;
 mod preset;
+mod price;
 mod proposal;
 mod resolver;
 mod settings;
@@ -38,6 +39,7 @@ pub use load::{Entry, Loaded, Override, Sources};
 pub use new_file::{render_new_file, with_preset};
 pub use place::{Origin, Place};
 pub use preset::{Preset, Setup, SetupCommand};
+pub use price::{Price, Prices};
 pub use proposal::{Proposal, ProposedCommand};
 pub use settings::{
     AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, Hold, IssueSettings,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mala_core::CommandPattern;
 
 use crate::preset::Preset;
+use crate::price::Prices;
 use crate::tables::{AgentTable, MutexTable};
 use crate::variables::{ShareTemplate, Variables};
 
@@ -49,6 +50,8 @@ pub struct Settings {
     pub mutexes: Vec<MutexTable>,
     /// `[agents.NAME]`, in the order of their names.
     pub agents: Vec<AgentTable>,
+    /// `[price.MODEL]`
+    pub prices: Prices,
 }
 
 /// `[keep]`: how much of what git does not hold is put back if an agent removes it. In bytes; zero is no bound.
@@ -410,5 +413,6 @@ impl Settings {
         env: Variables::NONE,
         mutexes: Vec::new(),
         agents: Vec::new(),
+        prices: Prices::NONE,
     };
 }

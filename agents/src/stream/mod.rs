@@ -13,6 +13,9 @@ mod opencode;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, Sub};
+
 use serde_json::Value;
 
 use crate::start::Kind;
@@ -41,19 +44,77 @@ pub enum Progress {
     Denied,
 }
 
+/// Tokens, by what is charged for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tokens {
+    /// All that was read.
+    pub input: u64,
+    /// What of that came from a cache.
+    pub cached: u64,
+    /// All that was written, also where it was only thought.
+    pub output: u64,
+}
+
+impl Tokens {
+    pub fn sum(self) -> u64 {
+        self.input + self.output
+    }
+}
+
+impl AddAssign for Tokens {
+    fn add_assign(&mut self, other: Self) {
+        self.input += other.input;
+        self.cached += other.cached;
+        self.output += other.output;
+    }
+}
+
+/// Beyond what there is, nothing is left.
+impl Sub for Tokens {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(other.input),
+            cached: self.cached.saturating_sub(other.cached),
+            output: self.output.saturating_sub(other.output),
+        }
+    }
+}
+
 /// What a session has used so far.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Usage {
-    pub input_tokens: u64,
-    pub output_tokens: u64,
+    /// By model; without a name where neither the client nor its profile says which.
+    pub models: BTreeMap<String, Tokens>,
     /// In dollars; nothing where the client does not say.
     pub cost: Option<f64>,
     pub turns: u64,
 }
 
 impl Usage {
-    pub fn tokens(&self) -> u64 {
-        self.input_tokens + self.output_tokens
+    /// Of all models.
+    pub fn tokens(&self) -> Tokens {
+        let mut all = Tokens::default();
+        self.models.values().for_each(|tokens| all += *tokens);
+        all
+    }
+
+    fn add(&mut self, model: &str, tokens: Tokens) {
+        if tokens != Tokens::default() {
+            *self.models.entry(model.to_owned()).or_default() += tokens;
+        }
+    }
+}
+
+impl AddAssign<&Self> for Usage {
+    fn add_assign(&mut self, other: &Self) {
+        other.models.iter().for_each(|(model, tokens)| self.add(model, *tokens));
+        self.cost = match (self.cost, other.cost) {
+            (None, None) => None,
+            (one, other) => Some(one.unwrap_or(0.0) + other.unwrap_or(0.0)),
+        };
+        self.turns += other.turns;
     }
 }
 
@@ -118,6 +179,8 @@ impl Report {
 pub struct Reader {
     format: Format,
     report: Report,
+    /// The model that the client was asked to use; most do not say which one they do use.
+    model: String,
     /// What the conversation had used before this process. Some clients report the whole conversation.
     spent: Usage,
 }
@@ -132,12 +195,9 @@ enum Format {
 }
 
 impl Reader {
-    pub fn new(kind: Kind) -> Self {
-        Self::resuming(kind, Usage::default())
-    }
-
-    /// Reads a process that goes on with a conversation on which `spent` was used before. What it reports is its own part.
-    pub fn resuming(kind: Kind, spent: Usage) -> Self {
+    /// Reads a process that was asked to use `model`, and that goes on with a conversation on which `spent` was used before. What
+    /// it reports is its own part.
+    pub fn new(kind: Kind, model: Option<&str>, spent: Usage) -> Self {
         let format = match kind {
             Kind::Claude => Format::Claude(claude::State::default()),
             Kind::Codex => Format::Codex,
@@ -145,7 +205,8 @@ impl Reader {
             Kind::Opencode => Format::Opencode(opencode::State::default()),
             Kind::Command => Format::Plain,
         };
-        Self { format, report: Report::default(), spent }
+        let model = model.unwrap_or_default().to_owned();
+        Self { format, report: Report::default(), model, spent }
     }
 
     /// Takes one line, without its end.
@@ -154,12 +215,12 @@ impl Reader {
             return plain_line(&String::from_utf8_lossy(line), &mut self.report);
         }
         let Ok(value) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
-        let spent = &self.spent;
+        let (model, spent) = (self.model.as_str(), &self.spent);
         match &mut self.format {
             Format::Claude(state) => claude::line(&value, spent, state, &mut self.report),
-            Format::Codex => codex::line(&value, spent, &mut self.report),
+            Format::Codex => codex::line(&value, model, spent, &mut self.report),
             Format::Gemini(state) => gemini::line(&value, state, &mut self.report),
-            Format::Opencode(state) => opencode::line(&value, state, &mut self.report),
+            Format::Opencode(state) => opencode::line(&value, model, state, &mut self.report),
             Format::Plain => Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Progress, Report, Terminal, doing, number, text, tool};
+use super::{Progress, Report, Terminal, Tokens, doing, number, text, tool};
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -10,7 +10,7 @@ pub(super) struct State {
     has_erred: bool,
 }
 
-pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec<Progress> {
+pub(super) fn line(value: &Value, model: &str, state: &mut State, report: &mut Report) -> Vec<Progress> {
     let mut progress = Vec::new();
     if let Some(session) = text(value, "/sessionID")
         && report.session.as_deref() != Some(session)
@@ -31,14 +31,7 @@ pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec
             progress.extend(has_run.then_some(Progress::ToolEnded));
         }
         Some("step_finish") => {
-            let usage = &mut report.usage;
-            let at = |key: &str| number(value, &format!("/part/tokens/{key}")).unwrap_or(0);
-            usage.input_tokens += at("input") + at("cache/read") + at("cache/write");
-            usage.output_tokens += at("output");
-            usage.turns += 1;
-            if let Some(cost) = value.pointer("/part/cost").and_then(Value::as_f64) {
-                usage.cost = Some(usage.cost.unwrap_or(0.0) + cost);
-            }
+            step(value, model, report);
             let reason = text(value, "/part/reason").unwrap_or("unknown").to_owned();
             report.has_recovered = state.has_erred && reason == "stop";
             report.terminal = Some(Terminal { reason, is_error: false, message: None });
@@ -54,4 +47,17 @@ pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec
         _ => {}
     }
     progress
+}
+
+fn step(value: &Value, model: &str, report: &mut Report) {
+    let at = |key: &str| number(value, &format!("/part/tokens/{key}")).unwrap_or(0);
+    let (read, write) = (at("cache/read"), at("cache/write"));
+    let tokens =
+        Tokens { input: at("input") + read + write, cached: read, output: at("output") + at("reasoning") };
+    let usage = &mut report.usage;
+    usage.add(model, tokens);
+    usage.turns += 1;
+    // Models that the client has no price for cost nothing, says the client.
+    let cost = value.pointer("/part/cost").and_then(Value::as_f64).filter(|cost| *cost > 0.0);
+    usage.cost = cost.map(|cost| usage.cost.unwrap_or(0.0) + cost).or(usage.cost);
 }

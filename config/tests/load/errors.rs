@@ -441,3 +441,24 @@ fn equivalents_can_be_given_in_one_text() {
         (vec!["make test".into(), "cargo test".into()], vec!["a --b=c".into(), "d".into()])
     );
 }
+
+#[test]
+fn a_price_that_makes_no_sense_is_refused() {
+    insta::assert_snapshot!(World::repo("[price]\nm = { input = -1, output = 2 }\n").error(), @r"
+     × bad value for `price.m.input` in `mala.toml:2:15`: `-1` is out of range
+      ╭─[mala.toml:2:15]
+    1 │ [price]
+    2 │ m = { input = -1, output = 2 }
+      ·               ──
+      ╰────
+     help: `price.m.input` takes dollars for a million tokens, a number from 0 to 1000000
+    ");
+    insta::assert_snapshot!(World::repo("[price]\nm = { input = 1 }\n").error(), @r#"
+     × the price of `m` has no `output`
+     help: below [price], in dollars for a million tokens: "m" = { input = 2.0, output = 10.0 }
+    "#);
+    for bad in ["m = 5", "m: 5", "m = { input = 'a' }"] {
+        let error = World::new().env("MALA_PRICE", bad).error();
+        assert!(error.contains("MALA_PRICE:1:"), "{error}");
+    }
+}

@@ -314,3 +314,22 @@ fn a_new_file_sets_nothing_but_its_preset_and_can_be_uncommented() {
         assert!(loaded.warnings.is_empty());
     }
 }
+
+#[test]
+fn each_layer_may_say_what_a_model_charges_and_prices_of_ones_own_have_no_date() {
+    let price = |world: World, model: &str| {
+        let settings = world.loaded().settings;
+        settings.prices.of(model).map(|price| (price.input, price.cached, price.output, price.date.is_some()))
+    };
+    assert_eq!(price(World::new(), "gpt-5"), Some((1.25, 0.125, 10.0, true)));
+    let user = "[price]\ngpt-5 = { input = 2 }\nmine = { input = 1, output = 4 }\n";
+    let repo = "[price.gpt-5]\noutput = 12.5\n[price.\"a.b/c\"]\ninput = 0\noutput = 0\n";
+    let world = || World::new().user_file(user).repo_file(repo);
+    assert_eq!(price(world(), "gpt-5"), Some((2.0, 0.125, 12.5, false)));
+    assert_eq!(price(world(), "mine-20270101"), Some((1.0, 1.0, 4.0, false)));
+    assert_eq!(price(world(), "a.b/c"), Some((0.0, 0.0, 0.0, false)));
+    let world = || world().env("MALA_PRICE", "gpt-5 = { output = 13 }, new = { input = 1, output = 2 }");
+    assert_eq!(price(world(), "gpt-5"), Some((2.0, 0.125, 13.0, false)));
+    assert_eq!(price(world(), "new"), Some((1.0, 1.0, 2.0, false)));
+    assert_eq!(price(world(), "other"), None);
+}

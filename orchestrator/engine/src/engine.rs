@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 
 use crate::blocking::BlockingOps;
 use crate::caution;
+use crate::cost::{check_prices, estimates};
 use crate::dispatch::{Dispatcher, interrupts};
 use crate::error::{EngineError, Result, step};
 use crate::event::{Event, Reporter};
@@ -67,6 +68,7 @@ impl Engine {
         let options = ops.options.clone();
         if !options.queue_only {
             check_profiles(&options)?;
+            check_prices(&options)?;
             check_issues(&ops, &options)?;
         }
         // Half a landing looks like somebody's changes.
@@ -99,7 +101,15 @@ impl Engine {
         let cautions = if options.queue_only { Vec::new() } else { caution::cautions(&ops) };
         let circles = if is_for_all { ops.circles() } else { Vec::new() };
         let circular = circles.iter().map(|circle| circle_text(circle));
-        for text in cautions.into_iter().chain(base).chain(left_alone).chain(circular).chain(oversize) {
+        let estimates = if options.queue_only { Vec::new() } else { estimates(&options) };
+        for text in cautions
+            .into_iter()
+            .chain(estimates)
+            .chain(base)
+            .chain(left_alone)
+            .chain(circular)
+            .chain(oversize)
+        {
             reporter.report(now, &Event::Warning { text });
         }
         let runtime = runtime().map_err(EngineError::Runtime)?;
@@ -161,6 +171,8 @@ fn describe(options: &Options) -> serde_json::Value {
         "watch": options.watch,
         "timeout_ms": options.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
         "profile": options.profiles.forced,
+        "budget": options.budget,
+        "typed_budget": options.typed_budget,
         "allow_dirty": options.allow_dirty,
         "queue_only": options.queue_only,
     })

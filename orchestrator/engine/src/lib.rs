@@ -22,6 +22,7 @@
 mod around;
 mod blocking;
 mod caution;
+mod cost;
 mod dispatch;
 mod engine;
 mod error;
@@ -42,6 +43,7 @@ mod trace;
 pub mod validator;
 
 pub use blocking::unfinished_run;
+pub use cost::Cost;
 pub use engine::{Engine, EngineParts};
 pub use error::EngineError;
 pub use event::{Event, Held, Reporter};

@@ -1,11 +1,14 @@
 //! How a run is to be done: everything that was typed or configured, resolved.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mala_agents::start::Profile;
 use mala_agents::start::prompt::{Template, Which};
-use mala_config::{HealthSettings, Hold, LockSettings, NoChange, ShareTemplate, TakeAdded, Variables};
+use mala_config::{
+    HealthSettings, Hold, LockSettings, NoChange, Prices, ShareTemplate, TakeAdded, Variables,
+};
 use mala_core::{Issue, IssueId, Owner};
 use mala_gate::rules::IssuePattern;
 use mala_git::salvage;
@@ -48,6 +51,10 @@ pub struct Options {
     pub gate_attempts: u32,
     /// Dollars for the whole run.
     pub budget: Option<f64>,
+    /// The same if it was typed: then a run that goes on with this one keeps it.
+    pub typed_budget: Option<f64>,
+    /// What models charge whose clients do not tell.
+    pub prices: Arc<Prices>,
     pub profiles: Profiles,
     /// How a commit message names an issue.
     pub mark: IssuePattern,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mala_core::{AgentId, Attempt, IssueId, RunId, Timestamp};
 use serde::{Serialize, Serializer};
 
+use crate::cost::Cost;
 use crate::health::Contention;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -28,8 +29,8 @@ pub struct Summary {
     pub not_accepted: Vec<NotAccepted>,
     /// Issues that wait for a person, of this run and of others; empty if the run was for other issues only.
     pub blocked: Vec<IssueId>,
-    /// In dollars; nothing if no client said.
-    pub cost: Option<f64>,
+    #[serde(flatten)]
+    pub cost: Cost,
     pub tokens: u64,
     pub contention: Contention,
 }
@@ -74,7 +75,8 @@ pub struct AttemptSummary {
     pub gates: u32,
     #[serde(serialize_with = "seconds", rename = "seconds")]
     pub took: Duration,
-    pub cost: Option<f64>,
+    #[serde(flatten)]
+    pub cost: Cost,
     pub tokens: u64,
     /// Its client was seen to use a tool without calling a hook of mala's.
     pub is_unhooked: bool,

@@ -2,7 +2,7 @@
 
 mod live;
 mod summary;
-mod words;
+pub(crate) mod words;
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use mala_core::IssueId;
 use mala_core::shell::word;
 use mala_engine::{AttemptResult, AttemptSummary, NotAccepted, Summary};
 
-use super::words::{short, way_back};
+use super::words::{cost, short, way_back};
 use crate::ui::{BOLD, GREEN, RED, YELLOW, plain, span, table};
 
 /// Issues that are named at most.
@@ -43,8 +43,8 @@ pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Resul
     if !summary.left.is_empty() {
         write!(out, ", {} left", summary.left.len())?;
     }
-    if let Some(cost) = summary.cost {
-        write!(out, "; ${cost:.2}")?;
+    if let Some(cost) = cost(summary.cost.exact(), summary.cost.at_least(), summary.cost.unpriced()) {
+        write!(out, "; {cost}")?;
     }
     if summary.tokens > 0 {
         write!(out, "; {} tokens", summary.tokens)?;

@@ -144,6 +144,20 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
     }
 }
 
+/// What was spent, where it is known or where something is known to be missing.
+pub(crate) fn cost<'a>(
+    exact: Option<f64>,
+    at_least: f64,
+    unpriced: impl Iterator<Item = &'a str>,
+) -> Option<String> {
+    if let Some(dollars) = exact {
+        return Some(format!("${dollars:.2}"));
+    }
+    let models: Vec<String> = unpriced.map(|model| format!("`{}`", plain(model))).collect();
+    let known = if at_least > 0.0 { format!("at least ${at_least:.2}, ") } else { String::new() };
+    (!models.is_empty()).then(|| format!("cost unknown: {known}no price for {}", models.join(", ")))
+}
+
 /// "`a` (held by `ann`), `b` (held by `bob`)".
 fn files(held: &[Held]) -> String {
     let files = held.iter().map(|held| format!("`{}` (held by `{}`)", plain(&held.file), held.by));

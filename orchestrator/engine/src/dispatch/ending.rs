@@ -35,7 +35,7 @@ impl Dispatcher {
             judgement: job.judgement.clone(),
             last_message: job.last_turn.message.clone(),
             log: Some(job.log.display().to_string()),
-            cost: job.meter.usage().cost,
+            cost: job.meter.cost(),
             tokens: job.tokens(),
             checkout: job.checkout,
         };
@@ -134,7 +134,7 @@ fn summary_of(job: &Job, result: AttemptResult, reason: Option<String>, end: End
         files: end.files,
         gates: job.gates,
         took: Duration::ZERO,
-        cost: job.meter.usage().cost,
+        cost: job.meter.cost(),
         tokens: job.tokens(),
         is_unhooked: job.is_unhooked,
     }

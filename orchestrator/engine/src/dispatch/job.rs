@@ -225,8 +225,9 @@ impl Job {
         (profile, limits): (Profile, Limits),
         log: PathBuf,
         share: LeasedShare,
-        now: Instant,
+        meter: Meter,
     ) -> Self {
+        let now = meter.last_sign();
         Self {
             issue,
             attempt,
@@ -234,7 +235,7 @@ impl Job {
             phase: Phase::Starting,
             profile,
             limits,
-            meter: Meter::new(now),
+            meter,
             started: now,
             log,
             share,
@@ -300,7 +301,6 @@ impl Job {
     }
 
     pub(super) fn tokens(&self) -> u64 {
-        let usage = self.meter.usage();
-        usage.input_tokens + usage.output_tokens
+        self.meter.usage().tokens().sum()
     }
 }

@@ -16,6 +16,7 @@ use crate::around::{Around, variables};
 use crate::blocking::{Answer, Cause, ClaimedIssue, Continuation};
 use crate::error::Result;
 use crate::event::Event;
+use crate::limits::Meter;
 use crate::prompt;
 use crate::session::{Session, SessionOrder, file_name};
 use crate::{State, Step};
@@ -54,8 +55,9 @@ impl Dispatcher {
         let log = folder.join(format!("{}.log", file_name(attempt.agent.as_str())));
         self.left.remove(&id);
         self.begun.insert(id.clone());
+        let meter = Meter::new(Instant::now(), self.ops.options.prices.clone());
         let share = LeasedShare::lease(self.free_slot().to_string());
-        let mut job = Job::new((attempt, issue), (profile, limits), log, share, Instant::now());
+        let mut job = Job::new((attempt, issue), (profile, limits), log, share, meter);
         job.session_id = left.as_ref().and_then(|left| left.session_for(&job.profile));
         self.jobs.insert(id.clone(), job);
         if self.ops.options.around.before.is_empty() {
@@ -101,6 +103,10 @@ impl Dispatcher {
     /// Writes down that the next process of a job begins, and starts it. One that cannot be started ends the attempt.
     pub(super) async fn launch(&mut self, id: &IssueId, purpose: Purpose) {
         let Some(job) = self.jobs.get(id) else { return };
+        if let Some(why) = self.why_stopped(&job.profile.name) {
+            let reason = format!("the profile `{}` is stopped: {why}", job.profile.name);
+            return self.hand_over(id, reason, Cause::Stopped);
+        }
         let progress = Progress { session: job.session_id.clone(), ..Progress::default() };
         let step = if job.state == State::Running { Step::Resume } else { Step::Start };
         if !self.take_step(id, step, progress).await {
@@ -132,7 +138,7 @@ impl Dispatcher {
             prompt: &self.prompt(job, purpose),
             conversation: job.session_id.as_deref().filter(|_| job.profile.kind.has_sessions()),
             spent: job.session_id.as_ref().map(|_| job.meter.usage()).unwrap_or_default(),
-            budget: job.limits.cost.map(|cost| (cost - job.meter.usage().cost.unwrap_or(0.0)).max(0.01)),
+            budget: job.limits.cost.map(|cost| (cost - job.meter.cost().at_least()).max(0.01)),
             log: &job.log,
         };
         self.ops.sessions.start(&order, self.session_events.clone())

@@ -9,6 +9,7 @@ use super::Dispatcher;
 use super::events::JobEvent;
 use super::job::Phase;
 use crate::blocking::Cause;
+use crate::cost::price_line;
 use crate::error::Result;
 use crate::event::Event;
 use crate::ready::ReadyIssue;
@@ -62,12 +63,37 @@ impl Dispatcher {
         }
     }
 
+    /// Why a profile is not started again in this run, if it is not.
+    pub(super) fn why_stopped(&self, name: &str) -> Option<&str> {
+        self.profiles.get(name)?.stopped.as_deref()
+    }
+
+    /// A process has ended. Where a limit in dollars is set and it cannot be told what it cost, no other of its profile begins.
+    pub(super) fn check_prices(&mut self, id: &IssueId) {
+        let Some(job) = self.jobs.get(id) else { return };
+        if self.ops.options.budget.or(job.limits.cost).is_none() {
+            return;
+        }
+        let cost = job.meter.cost();
+        let Some(model) = cost.unpriced().next() else { return };
+        let name = job.profile.name.clone();
+        let health = self.profiles.entry(name.clone()).or_default();
+        if health.stopped.is_none() {
+            let why =
+                format!("a limit in dollars is set, and there is no price for `{model}`, which it has used");
+            health.stopped = Some(why.clone());
+            self.warn(&format!(
+                "the profile `{name}` is stopped for this run: {why}; its issues stay ready. To go on, {}",
+                price_line(model)
+            ));
+        }
+    }
+
     fn availability(&self, name: &str) -> Choice {
-        let health = self.profiles.get(name);
-        if let Some(why) = health.and_then(|health| health.stopped.as_ref()) {
+        if let Some(why) = self.why_stopped(name) {
             return Choice::Leave(format!("the profile `{name}` is stopped: {why}"));
         }
-        match health.and_then(|health| health.limited.clone()) {
+        match self.profiles.get(name).and_then(|health| health.limited.clone()) {
             Some((until, why)) => Choice::Rest { until, why },
             None => Choice::Profile(name.to_owned()),
         }

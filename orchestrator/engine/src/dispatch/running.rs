@@ -41,8 +41,8 @@ impl Dispatcher {
                     events.push(Event::Doing { issue: id.clone(), agent: agent.clone(), what });
                 }
                 Progress::Usage => {
-                    let (tokens, usage) = (job.tokens(), job.meter.usage());
-                    let Usage { cost, turns, .. } = usage;
+                    let (tokens, cost) = (job.tokens(), job.meter.cost().exact());
+                    let turns = job.meter.usage().turns;
                     events.push(Event::Used { issue: id.clone(), agent: agent.clone(), tokens, cost, turns });
                 }
                 Progress::ToolEnded => has_used_a_tool = true,
@@ -83,7 +83,7 @@ impl Dispatcher {
     pub(super) async fn on_process_end(&mut self, id: &IssueId, end: SessionEnd) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Phase::Running(running) = mem::replace(&mut job.phase, Phase::Starting) else { return };
-        job.meter.set_usage(end.report.usage);
+        job.meter.set_usage(end.report.usage.clone());
         job.meter.end_process();
         if let Some(session) = &end.report.session {
             job.session_id = Some(session.clone());
@@ -105,6 +105,7 @@ impl Dispatcher {
         if !is_put_off && job.waits == WaitHistory::PutOffForNothing {
             job.waits = WaitHistory::Fine;
         }
+        self.check_prices(id);
         self.check_budget();
         if self.stopping != Stopping::No {
             return self.ask_gate(id, running.cut.and_then(Cut::last_call)).await;

@@ -85,8 +85,8 @@ impl Dispatcher {
     /// The run has cost too much: nothing new begins, and what runs is judged and handed over.
     pub(super) fn check_budget(&mut self) {
         let Some(budget) = self.ops.options.budget.filter(|_| self.stopping == Stopping::No) else { return };
-        let running: f64 = self.jobs.values().filter_map(|job| job.meter.usage().cost).sum();
-        let spent = running + self.attempts.iter().filter_map(|attempt| attempt.cost).sum::<f64>();
+        let running: f64 = self.jobs.values().map(|job| job.meter.cost().at_least()).sum();
+        let spent = running + self.attempts.iter().map(|attempt| attempt.cost.at_least()).sum::<f64>();
         if spent > budget {
             let reason = format!("the run has cost ${spent:.2}, more than its budget of ${budget:.2}");
             self.drain(&reason, "the budget is spent");

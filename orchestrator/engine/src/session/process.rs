@@ -56,6 +56,8 @@ impl Session for Process {
 pub struct ProcessSpec {
     pub issue: IssueId,
     pub kind: Kind,
+    /// The one that the client is asked to use.
+    pub model: Option<String>,
     pub command: std::process::Command,
     pub stdin: Option<String>,
     /// What the conversation that it goes on with has used so far.
@@ -83,7 +85,7 @@ pub enum Reach {
 ///
 /// When the program cannot be started, or its output cannot be kept.
 pub fn start(spec: ProcessSpec, events: SessionEvents) -> io::Result<Box<dyn Session>> {
-    let ProcessSpec { issue, kind, command, stdin, spent, log, failure_file, reach, home } = spec;
+    let ProcessSpec { issue, kind, model, command, stdin, spent, log, failure_file, reach, home } = spec;
     let mut command = Command::from(command);
     command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
@@ -105,7 +107,7 @@ pub fn start(spec: ProcessSpec, events: SessionEvents) -> io::Result<Box<dyn Ses
         return Err(io::Error::other("the process has no streams"));
     };
     let errors = tokio::spawn(read_stderr(stderr, err_log));
-    let reader = Reader::resuming(kind, spent);
+    let reader = Reader::new(kind, model.as_deref(), spent);
     let watch = Watch { issue, pid, reach, reader, events, log: out_log, failure_file, _home: home };
     tokio::spawn(watch.run(child, stdout, errors, stops));
     Ok(Box::new(Process { pid, stops: sender }))
@@ -190,7 +192,7 @@ impl Watch {
             if progress.iter().any(|it| matches!(it, Progress::Doing(_))) {
                 last_told = last_event;
             }
-            let event = SessionEvent::Progress { progress, usage: self.reader.report().usage };
+            let event = SessionEvent::Progress { progress, usage: self.reader.report().usage.clone() };
             if self.events.send((self.issue.clone(), event)).await.is_err() {
                 return;
             }

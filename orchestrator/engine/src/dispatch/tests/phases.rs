@@ -16,6 +16,7 @@ use crate::dispatch::Dispatcher;
 use crate::dispatch::events::JobEvent;
 use crate::dispatch::job::{AfterWait, Aside, Backoff, Due, Job, Judging, Phase, Question, Running, Waiting};
 use crate::error::EngineError;
+use crate::limits::Meter;
 use crate::session::{Session, SessionEvent, Stop};
 
 const PHASES: [&str; 15] = [
@@ -248,8 +249,13 @@ fn job_in(dispatcher: &mut Dispatcher, world: &World, issue: &IssueId, name: &st
     }
     let profile = world.options.profiles.known[0].clone();
     let log = world.options.logs.join("log");
-    let share = LeasedShare::lease(name.to_owned());
-    let mut job = Job::new((claimed.attempt.clone(), claimed.issue), profile, log, share, Instant::now());
+    let mut job = Job::new(
+        (claimed.attempt.clone(), claimed.issue),
+        profile,
+        log,
+        LeasedShare::lease(name.to_owned()),
+        Meter::new(Instant::now(), Default::default()),
+    );
     job.state = path[path.len() - 1];
     job.phase = phase(name, &claimed.attempt, world);
     dispatcher.jobs.insert(issue.clone(), job);

@@ -524,6 +524,8 @@ fn options(scope: &Scope) -> Options {
         around: AroundOptions { before: Vec::new(), after: Vec::new(), timeout: Duration::from_secs(60) },
         gate_attempts: 3,
         budget: None,
+        typed_budget: None,
+        prices: Default::default(),
         profiles: Profiles {
             known: vec![(profile, Limits::default())],
             forced: None,
