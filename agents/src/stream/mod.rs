@@ -16,6 +16,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Sub};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::start::Kind;
@@ -26,6 +27,9 @@ pub use limit::{Limited, recognise};
 const LONGEST_MESSAGE: usize = 64 * 1024;
 /// The longest text that says what an agent does.
 const LONGEST_DOING: usize = 160;
+
+/// How a program without a format of its own says what it has used.
+const PLAIN_USAGE: &str = "mala: usage ";
 
 /// Something worth telling, from one line.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,7 +216,7 @@ impl Reader {
     /// Takes one line, without its end.
     pub fn line(&mut self, line: &[u8]) -> Vec<Progress> {
         if matches!(self.format, Format::Plain) {
-            return plain_line(&String::from_utf8_lossy(line), &mut self.report);
+            return plain_line(&String::from_utf8_lossy(line), &self.model, &mut self.report);
         }
         let Ok(value) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
         let (model, spent) = (self.model.as_str(), &self.spent);
@@ -228,6 +232,25 @@ impl Reader {
     pub fn report(&self) -> &Report {
         &self.report
     }
+}
+
+/// What a program says that it has used since it was started, all in all.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PlainUsage {
+    model: Option<String>,
+    input: u64,
+    cached: u64,
+    output: u64,
+    cost: Option<f64>,
+}
+
+fn plain_usage(told: PlainUsage, model: &str, report: &mut Report) {
+    let PlainUsage { model: named, input, cached, output, cost } = told;
+    let tokens = Tokens { input, cached, output };
+    let model = named.unwrap_or_else(|| model.to_owned());
+    report.usage.models.insert(model, tokens);
+    report.usage.cost = cost.filter(|cost| *cost >= 0.0).or(report.usage.cost);
 }
 
 fn text<'a>(value: &'a Value, path: &str) -> Option<&'a str> {
@@ -264,7 +287,11 @@ fn tool(name: &str, input: &Value) -> Progress {
     }
 }
 
-fn plain_line(line: &str, report: &mut Report) -> Vec<Progress> {
+fn plain_line(line: &str, model: &str, report: &mut Report) -> Vec<Progress> {
+    if let Some(told) = line.strip_prefix(PLAIN_USAGE).and_then(|told| serde_json::from_str(told).ok()) {
+        plain_usage(told, model, report);
+        return vec![Progress::Usage];
+    }
     let mut said = report.message.take().unwrap_or_default();
     if !said.is_empty() {
         said.push('\n');

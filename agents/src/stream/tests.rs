@@ -218,6 +218,22 @@ fn a_tool_that_has_run_is_told_and_one_that_was_refused_is_not() {
 }
 
 #[test]
+fn any_program_may_say_what_it_has_used() {
+    let lines = [
+        r#"mala: usage {"input": 120, "output": 30}"#,
+        r#"mala: usage {"model": "gpt-5", "input": 10, "cached": 4, "output": 1, "cost": 0.5}"#,
+        r#"mala: usage {"input": 200, "output": 50}"#,
+        r#"mala: usage {"inptu": 1}"#,
+        "mala: usage is what it is",
+    ];
+    let (progress, report) = read(Kind::Command, &lines);
+    let models = [("asked", tokens(200, 0, 50)), ("gpt-5", tokens(10, 4, 1))];
+    assert_eq!(report.usage, usage(models, Some(0.5), 2), "lines that are not understood are words");
+    assert_eq!(progress.iter().filter(|one| **one == Progress::Usage).count(), 3);
+    assert_eq!(report.message.unwrap().lines().count(), 2);
+}
+
+#[test]
 fn any_program_says_what_it_prints() {
     let (progress, report) =
         read(Kind::Command, &["working on the rate limit", "", "MALA-OUTCOME: obsolete: gone"]);
