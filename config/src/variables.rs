@@ -40,6 +40,10 @@ impl Variables {
         Ok(())
     }
 
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// Names and values for `share`, in the order of the names. A variable that needs ports where none are free is an error:
     /// its name.
     pub fn at(&self, share: Share<'_>) -> Result<Vec<(String, String)>, String> {
