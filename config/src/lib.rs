@@ -43,9 +43,9 @@ pub use price::{Price, Prices};
 pub use proposal::{Proposal, ProposedCommand};
 pub use settings::{
     AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, Hold, IssueSettings,
-    KeepSettings, Land, LockSettings, NoChange, ProjectSettings, QueueSettings, RetainSettings, RunSettings,
-    Settings, Source, StatusSettings, TakeAdded, TestSettings, TranscriptSettings, Unlocked,
-    ValidateSettings,
+    KeepSettings, Land, LockSettings, NoChange, NotifySettings, ProjectSettings, QueueSettings,
+    RetainSettings, RunSettings, Settings, Source, StatusSettings, TakeAdded, TestSettings,
+    TranscriptSettings, Unlocked, ValidateSettings,
 };
 pub use size::{SizeError, format_size, parse_size};
 pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};

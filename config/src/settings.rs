@@ -36,6 +36,8 @@ pub struct Settings {
     pub asks: AskSettings,
     /// `[run]`
     pub run: RunSettings,
+    /// `[notify]`
+    pub notify: NotifySettings,
     /// `[keep]`
     pub keep: KeepSettings,
     /// `[status]`
@@ -52,6 +54,16 @@ pub struct Settings {
     pub agents: Vec<AgentTable>,
     /// `[price.MODEL]`
     pub prices: Prices,
+}
+
+/// `[notify]`: who is told what a person should know while nobody watches. Empty texts mean nobody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotifySettings {
+    pub command: String,
+    pub webhook: String,
+    pub desktop: bool,
+    /// How long each of them may take.
+    pub timeout: Duration,
 }
 
 /// `[keep]`: how much of what git does not hold is put back if an agent removes it. In bytes; zero is no bound.
@@ -405,6 +417,12 @@ impl Settings {
             before: Vec::new(),
             after: Vec::new(),
             command_timeout: Duration::ZERO,
+        },
+        notify: NotifySettings {
+            command: String::new(),
+            webhook: String::new(),
+            desktop: true,
+            timeout: Duration::ZERO,
         },
         keep: KeepSettings { max_file: 1, max_total: 1, max_files: 0 },
         status: StatusSettings { refresh: Duration::ZERO },

@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(suggested("lock.colour"), None);
         assert_eq!(section("telemetry"), None);
         insta::assert_snapshot!(setting_help("lock.colour"), @"`[lock]` has `ttl`, `max_ttl`, `max_wait`, `groups`");
-        insta::assert_snapshot!(setting_help("colour"), @"the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[keep]`, `[status]`, `[health]`, `[retain]`, `[env]`, `[mutex]`, `[agents]`, `[price]`");
-        insta::assert_snapshot!(section_help("telemetry"), @"the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[keep]`, `[status]`, `[health]`, `[retain]`, `[env]`, `[mutex]`, `[agents]`, `[price]`");
+        insta::assert_snapshot!(setting_help("colour"), @"the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[notify]`, `[keep]`, `[status]`, `[health]`, `[retain]`, `[env]`, `[mutex]`, `[agents]`, `[price]`");
+        insta::assert_snapshot!(section_help("telemetry"), @"the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[notify]`, `[keep]`, `[status]`, `[health]`, `[retain]`, `[env]`, `[mutex]`, `[agents]`, `[price]`");
     }
 }

@@ -76,6 +76,10 @@ pub(crate) static SETTINGS: &[Setting] = &[
     templates("run", "before", |s| &mut s.run.before),
     templates("run", "after", |s| &mut s.run.after),
     duration("run", "command_timeout", SECOND..=days(1), |s| &mut s.run.command_timeout),
+    text("notify", "command", None, |s| &mut s.notify.command),
+    text("notify", "webhook", None, |s| &mut s.notify.webhook),
+    switch("notify", "desktop", |s| &mut s.notify.desktop),
+    duration("notify", "timeout", SECOND..=HOUR, |s| &mut s.notify.timeout),
     size("keep", "max_file", |s| &mut s.keep.max_file),
     size("keep", "max_total", |s| &mut s.keep.max_total),
     count("keep", "max_files", 1..=u64::MAX, |s| &mut s.keep.max_files),
@@ -564,6 +568,10 @@ mod tests {
         run.before: a list of commands such as ["createdb app_{slot}"]
         run.after: a list of commands such as ["createdb app_{slot}"]
         run.command_timeout: a duration from 1s to 1d
+        notify.command: a text
+        notify.webhook: a text
+        notify.desktop: true or false
+        notify.timeout: a duration from 1s to 1h
         keep.max_file: a size such as "20GB", or empty for no bound
         keep.max_total: a size such as "20GB", or empty for no bound
         keep.max_files: a whole number, 1 or more

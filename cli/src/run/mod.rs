@@ -147,6 +147,7 @@ fn options(
         queue_only: wish.queue_only,
         hold: run.hold,
         env: settings.env.clone(),
+        notify: settings.notify.clone(),
         around: AroundOptions {
             before: run.before.clone(),
             after: run.after.clone(),

@@ -66,6 +66,10 @@ fn without_any_file_the_defaults_hold() {
     run.before = []  # default
     run.after = []  # default
     run.command_timeout = "5m"  # default
+    notify.command = ""  # default
+    notify.webhook = ""  # default
+    notify.desktop = false  # default
+    notify.timeout = "10s"  # default
     keep.max_file = "8MB"  # default
     keep.max_total = "64MB"  # default
     keep.max_files = 5000  # default
@@ -157,6 +161,10 @@ fn each_layer_overrides_the_ones_below_it() {
     run.before = []  # default
     run.after = []  # default
     run.command_timeout = "5m"  # default
+    notify.command = ""  # default
+    notify.webhook = ""  # default
+    notify.desktop = false  # default
+    notify.timeout = "10s"  # default
     keep.max_file = "8MB"  # default
     keep.max_total = "64MB"  # default
     keep.max_files = 5000  # default
@@ -235,6 +243,10 @@ fn every_setting_can_be_set_from_every_layer() {
         ("run.before", "['createdb app_{slot}', 'make {{x}}']", "createdb app_{slot},make {{x}}"),
         ("run.after", "['dropdb app_{slot}']", "dropdb app_{slot}"),
         ("run.command_timeout", "'1m'", "1m"),
+        ("notify.command", "'tell-me'", "tell-me"),
+        ("notify.webhook", "'http://x.invalid'", "http://x.invalid"),
+        ("notify.desktop", "true", "true"),
+        ("notify.timeout", "'1m'", "1m"),
         ("keep.max_file", "'1MB'", "1MB"),
         ("keep.max_total", "'2MB'", "2MB"),
         ("keep.max_files", "0x03", "3"),

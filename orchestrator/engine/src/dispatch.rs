@@ -303,6 +303,7 @@ impl Dispatcher {
             tokens: self.attempts.iter().map(|attempt| attempt.tokens).sum(),
             attempts: std::mem::take(&mut self.attempts),
             contention: contention.ok().and_then(Result::ok).unwrap_or_default(),
+            unnotified: Vec::new(),
         }
     }
 }

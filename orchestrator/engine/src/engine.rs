@@ -22,6 +22,7 @@ use crate::dispatch::{Dispatcher, interrupts};
 use crate::error::{EngineError, Result, step};
 use crate::event::{Event, Reporter};
 use crate::landing_queue::LandingQueue;
+use crate::notify::Notifier;
 use crate::options::{Options, Profiles};
 use crate::session::Sessions;
 use crate::summary::{Left, Summary};
@@ -63,9 +64,11 @@ impl Engine {
     ///
     /// When the run cannot begin, or when the journal fails: then everything that was started is ended, and the next
     /// start makes good what is left.
-    pub fn run(self, mut reporter: Box<dyn Reporter>) -> Result<Summary> {
+    pub fn run(self, reporter: Box<dyn Reporter>) -> Result<Summary> {
         let Self { ops } = self;
         let options = ops.options.clone();
+        let notifier = Notifier::start(&options.notify, ops.repo.root());
+        let mut reporter = notifier.listen(reporter);
         if !options.queue_only {
             check_profiles(&options)?;
             check_prices(&options)?;
@@ -102,14 +105,8 @@ impl Engine {
         let circles = if is_for_all { ops.circles() } else { Vec::new() };
         let circular = circles.iter().map(|circle| circle_text(circle));
         let estimates = if options.queue_only { Vec::new() } else { estimates(&options) };
-        for text in cautions
-            .into_iter()
-            .chain(estimates)
-            .chain(base)
-            .chain(left_alone)
-            .chain(circular)
-            .chain(oversize)
-        {
+        base.iter().for_each(|event| reporter.report(now, event));
+        for text in cautions.into_iter().chain(estimates).chain(left_alone).chain(circular).chain(oversize) {
             reporter.report(now, &Event::Warning { text });
         }
         let runtime = runtime().map_err(EngineError::Runtime)?;
@@ -127,6 +124,7 @@ impl Engine {
             let left = |circle: &Vec<IssueId>| Left { issue: circle[0].clone(), why: circle_text(circle) };
             summary.left.extend(circles.iter().filter(|circle| !circle.is_empty()).map(left));
         }
+        summary.unnotified = notifier.finish(&summary);
         if !is_left_open {
             ops.end_run(&run, &json!(summary)).map_err(step("end the run"))?;
             Before::forget(&ops.repo, &run).map_err(EngineError::Baseline)?;
@@ -146,9 +144,9 @@ fn circle_text(circle: &[IssueId]) -> String {
     )
 }
 
-/// What only agents need: that the base is known, and that what protects them from each other does. Gives what is to be said
+/// What only agents need: that the base is known, and that what protects them from each other does. Gives what is to be told
 /// of the base. The landing queue looks at the base itself, when something on it is red.
-fn prepare_for_agents(ops: &BlockingOps, reporter: &mut dyn Reporter) -> Result<Vec<String>> {
+fn prepare_for_agents(ops: &BlockingOps, reporter: &mut dyn Reporter) -> Result<Vec<Event>> {
     let base = ops.validator.look_at_base(&mut |event| reporter.report(Timestamp::now(), event))?;
     ops.sessions.self_test().map_err(|why| EngineError::SelfTest(Box::new(why)))?;
     Ok(base)

@@ -187,12 +187,31 @@ pub enum Event {
     Warning {
         text: String,
     },
+    /// The required commands fail on the branch itself. Told once for each reason.
+    BranchRed {
+        why: String,
+    },
     Stopping {
         how: String,
+        cause: StopCause,
     },
     RunEnded {
         summary: Box<Summary>,
     },
+}
+
+/// Why a run ends before its work does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopCause {
+    /// Somebody wants it to.
+    Person,
+    /// Its time is over.
+    Time,
+    /// Its budget is spent.
+    Budget,
+    /// No agent can be started.
+    Agents,
 }
 
 /// A file that somebody holds.

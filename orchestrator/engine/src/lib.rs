@@ -31,6 +31,7 @@ pub mod health;
 pub mod landing_queue;
 mod limits;
 mod note;
+mod notify;
 mod options;
 mod plan;
 mod profiles;

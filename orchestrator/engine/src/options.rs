@@ -7,7 +7,7 @@ use std::time::Duration;
 use mala_agents::start::Profile;
 use mala_agents::start::prompt::{Template, Which};
 use mala_config::{
-    HealthSettings, Hold, LockSettings, NoChange, Prices, ShareTemplate, TakeAdded, Variables,
+    HealthSettings, Hold, LockSettings, NoChange, NotifySettings, Prices, ShareTemplate, TakeAdded, Variables,
 };
 use mala_core::{Issue, IssueId, Owner};
 use mala_gate::rules::IssuePattern;
@@ -65,6 +65,7 @@ pub struct Options {
     /// What agents have in their environment besides.
     pub env: Variables,
     pub around: AroundOptions,
+    pub notify: NotifySettings,
     pub lock: LockSettings,
     pub health: HealthSettings,
     pub unversioned: UnversionedOptions,
@@ -116,7 +117,7 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    pub(crate) fn named(&self, name: &str) -> Option<&(Profile, Limits)> {
+    pub fn named(&self, name: &str) -> Option<&(Profile, Limits)> {
         self.known.iter().find(|(profile, _)| profile.name == name)
     }
 

@@ -11,7 +11,7 @@ mod self_test;
 use std::fmt;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -168,6 +168,11 @@ pub enum Stop {
     /// Ask it to, and kill it after the grace period.
     Ask(Duration),
     Kill,
+}
+
+/// Where what an agent prints is kept, below `logs`, the directory of all runs' logs.
+pub fn agent_log(logs: &Path, attempt: &Attempt) -> PathBuf {
+    logs.join(attempt.run.as_str()).join(format!("{}.log", file_name(attempt.agent.as_str())))
 }
 
 /// An agent's name as the name of a file. Names that would look the same get something of their own at the end.

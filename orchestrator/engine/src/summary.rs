@@ -33,6 +33,8 @@ pub struct Summary {
     pub cost: Cost,
     pub tokens: u64,
     pub contention: Contention,
+    /// Who could not be told what a person should know, and why.
+    pub unnotified: Vec<String>,
 }
 
 /// What became of an attempt whose run was killed.
@@ -112,6 +114,26 @@ impl Recovered {
 }
 
 impl Summary {
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Self {
+        Self {
+            run: RunId::new("r").expect("a name"),
+            started_at: Timestamp::from_millis(0),
+            ended_at: Timestamp::from_millis(1),
+            took: Duration::ZERO,
+            stopped: None,
+            recovered: Vec::new(),
+            attempts: Vec::new(),
+            left: Vec::new(),
+            not_accepted: Vec::new(),
+            blocked: Vec::new(),
+            cost: Cost::default(),
+            tokens: 0,
+            contention: Contention::default(),
+            unnotified: Vec::new(),
+        }
+    }
+
     /// Adds what was made good at the start, and what of all that stays on the branch without having been accepted.
     pub(crate) fn add_recovered(&mut self, recovered: Vec<Recovered>) {
         self.recovered = recovered;

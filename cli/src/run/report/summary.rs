@@ -54,6 +54,9 @@ pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Resul
         writeln!(out, "{}; go on where it stopped: mala run --resume", plain(why))?;
     }
     write_blocked(out, &summary.blocked)?;
+    for why in &summary.unnotified {
+        writeln!(out, "{YELLOW}not told{YELLOW:#}: {}", plain(why))?;
+    }
     write_contention(out, summary)
 }
 

@@ -134,8 +134,10 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             std::iter::once(line(issue, &first)).chain(way_back(issue, *attempt, files)).collect()
         }
         Event::Waiting { for_what } => vec![format!("{DIM}waiting for {for_what}{DIM:#}")],
-        Event::Warning { text } => vec![format!("{YELLOW}warning{YELLOW:#}: {}", plain(text))],
-        Event::Stopping { how } => vec![format!("{YELLOW}stopping{YELLOW:#}: {how}")],
+        Event::Warning { text } | Event::BranchRed { why: text } => {
+            vec![format!("{YELLOW}warning{YELLOW:#}: {}", plain(text))]
+        }
+        Event::Stopping { how, .. } => vec![format!("{YELLOW}stopping{YELLOW:#}: {how}")],
         Event::Doing { .. }
         | Event::Used { .. }
         | Event::Resumed { .. }

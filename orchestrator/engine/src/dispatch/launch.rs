@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::limits::Meter;
 use crate::prompt;
-use crate::session::{Session, SessionOrder, file_name};
+use crate::session::{Session, SessionOrder, agent_log};
 use crate::{State, Step};
 
 /// What the next process of a job is for.
@@ -51,8 +51,7 @@ impl Dispatcher {
             profile: profile.name.clone(),
             attempt: attempt.number,
         });
-        let folder = self.ops.options.logs.join(self.run.as_str());
-        let log = folder.join(format!("{}.log", file_name(attempt.agent.as_str())));
+        let log = agent_log(&self.ops.options.logs, &attempt);
         self.left.remove(&id);
         self.begun.insert(id.clone());
         let meter = Meter::new(Instant::now(), self.ops.options.prices.clone());

@@ -521,6 +521,7 @@ fn options(scope: &Scope) -> Options {
         queue_only: false,
         hold: Hold::Landing,
         env: Variables::default(),
+        notify: mala_config::Settings::default().notify,
         around: AroundOptions { before: Vec::new(), after: Vec::new(), timeout: Duration::from_secs(60) },
         gate_attempts: 3,
         budget: None,
