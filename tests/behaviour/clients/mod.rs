@@ -6,6 +6,7 @@ mod gemini_run;
 mod hooks;
 mod negotiate;
 mod opencode;
+mod opencode_run;
 mod recorded;
 mod run;
 mod self_test;
