@@ -66,6 +66,13 @@ pub fn injection(client: Client, mala: &str, root: &Path, folder: &Path) -> Inje
     }
 }
 
+/// The directory of the checkout into which `client` installs packages when it is first there, and the arguments with which it
+/// does only that. It does so at every start until they are there, so it is better done before there are agents.
+pub fn first_visit(client: Client) -> Option<(&'static str, &'static [&'static str])> {
+    // It waits for them because a plugin is configured: ours.
+    (client == Client::Opencode).then_some((".opencode", &["debug", "config"]))
+}
+
 /// True if a client that was started with these arguments and this environment, both separated by NUL as the kernel shows
 /// them, has hooks of [`injection`]. Then the project's hooks, which it calls as well, have nothing to add.
 pub fn is_injected(client: Client, args: &[u8], env: &[u8]) -> bool {

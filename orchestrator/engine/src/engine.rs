@@ -144,12 +144,14 @@ fn circle_text(circle: &[IssueId]) -> String {
     )
 }
 
-/// What only agents need: that the base is known, and that what protects them from each other does. Gives what is to be told
-/// of the base. The landing queue looks at the base itself, when something on it is red.
+/// What only agents need: that the base is known, that what protects them from each other does, and what their clients install.
+/// Gives what is to be said of it. The landing queue looks at the base itself, when something on it is red.
 fn prepare_for_agents(ops: &BlockingOps, reporter: &mut dyn Reporter) -> Result<Vec<Event>> {
-    let base = ops.validator.look_at_base(&mut |event| reporter.report(Timestamp::now(), event))?;
+    let mut tell = |event: &Event| reporter.report(Timestamp::now(), event);
+    let mut notices = ops.validator.look_at_base(&mut tell)?;
     ops.sessions.self_test().map_err(|why| EngineError::SelfTest(Box::new(why)))?;
-    Ok(base)
+    notices.extend(ops.sessions.prepare(&mut tell).into_iter().map(|text| Event::Warning { text }));
+    Ok(notices)
 }
 
 /// Blocking work needs one thread at least, or tokio panics. So one is tried, and the first that does such work stays: more are

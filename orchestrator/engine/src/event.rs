@@ -15,6 +15,11 @@ pub enum Event {
         commit: Oid,
         command: String,
     },
+    /// A client installs in the checkout what it would install at its first start there.
+    Preparing {
+        profile: String,
+        directory: String,
+    },
     RunStarted {
         run: RunId,
         max_agents: usize,

@@ -5,6 +5,7 @@
 
 mod client_home;
 pub mod exec;
+mod first_visit;
 pub mod process;
 mod self_test;
 
@@ -22,6 +23,7 @@ use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 
 use crate::error::Result;
+use crate::event::Event;
 
 pub use client_home::HomeError;
 pub use self_test::SelfTestError;
@@ -30,6 +32,9 @@ pub use self_test::SelfTestError;
 pub trait Sessions: Send + Sync {
     /// Proves that what protects agents from each other works. A failure keeps a run from beginning.
     fn self_test(&self) -> Result<()>;
+
+    /// Has clients install what they would install at their first start here. Gives what a person should know.
+    fn prepare(&self, tell: &mut dyn FnMut(&Event)) -> Vec<String>;
 
     /// Starts a session, which tells `events` what it does until it has ended. It ends when this process does.
     fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>>;

@@ -41,6 +41,7 @@ fn entry(block: &Value, from_model: bool) -> Option<Entry> {
 fn blocks(request: &Request, reply: &Reply) -> (Vec<Value>, &'static str) {
     match reply {
         Reply::Say(text) => (vec![json!({"type": "text", "text": text})], "end_turn"),
+        Reply::Fail(..) => unreachable!("an error has no content"),
         Reply::Call(calls) => {
             let id = |place: usize| format!("toolu_{}_{}_{place}", request.part, request.replies());
             let block = |(place, call): (usize, &Call)| json!({"type": "tool_use", "id": id(place), "name": call.tool, "input": arguments(call)});

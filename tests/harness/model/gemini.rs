@@ -49,6 +49,7 @@ pub(super) fn whole(request: &Request, reply: &Reply) -> Value {
     };
     let parts: Vec<Value> = match reply {
         Reply::Say(text) => vec![json!({"text": text})],
+        Reply::Fail(..) => unreachable!("an error has no content"),
         Reply::Call(calls) => calls.iter().enumerate().map(call).collect(),
     };
     json!({

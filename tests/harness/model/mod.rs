@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tiny_http::{Header, Method, Response, Server};
 
 pub use request::{Request, ToolResult};
-pub use script::{Call, Reply, Script, call, calls, javascript, patch, say};
+pub use script::{Call, Reply, Script, call, calls, fail, javascript, patch, say};
 
 /// What every answer claims to have cost.
 pub const TOKENS_IN: u64 = 120;
@@ -187,6 +187,30 @@ impl Api {
     }
 }
 
+impl Api {
+    /// An error in this provider's words.
+    fn error(&self, status: u16, message: &str) -> Value {
+        match self {
+            Self::Messages | Self::CountTokens => {
+                let kind = match status {
+                    401 => "authentication_error",
+                    429 => "rate_limit_error",
+                    529 => "overloaded_error",
+                    _ => "invalid_request_error",
+                };
+                json!({"type": "error", "error": {"type": kind, "message": message}})
+            }
+            Self::Responses => {
+                json!({"error": {"message": message, "type": "invalid_request_error", "code": null}})
+            }
+            Self::Gemini { .. } => {
+                let name = if status == 429 { "RESOURCE_EXHAUSTED" } else { "INVALID_ARGUMENT" };
+                json!({"error": {"code": status, "message": message, "status": name}})
+            }
+        }
+    }
+}
+
 /// What goes back over the wire.
 enum Answer {
     Json(u16, Value),
@@ -247,6 +271,9 @@ impl Record {
         };
         request.part = self.script.part(&request);
         let reply = self.reply(&request);
+        if let Reply::Fail(status, message) = &reply {
+            return Answer::Json(*status, api.error(*status, message));
+        }
         match (api, stream) {
             (Api::Responses, true) => Answer::Stream(openai::stream(&request, &reply)),
             (Api::Responses, false) => Answer::Json(200, openai::whole(&request, &reply)),

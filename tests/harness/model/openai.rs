@@ -37,6 +37,7 @@ fn items(request: &Request, reply: &Reply) -> Vec<Value> {
                 json!({"type": "message", "id": format!("msg_{turn}"), "role": "assistant", "status": "completed", "content": content}),
             ]
         }
+        Reply::Fail(..) => unreachable!("an error has no content"),
         Reply::Call(calls) => {
             calls.iter().enumerate().map(|(place, call)| tool_call(call, &turn, place)).collect()
         }

@@ -13,6 +13,8 @@ pub enum Reply {
     Say(String),
     /// Tool calls, which the client performs and answers.
     Call(Vec<Call>),
+    /// No answer but an error of the provider, with its HTTP status. The next request is answered by the same step.
+    Fail(u16, String),
 }
 
 /// One tool call.
@@ -33,6 +35,10 @@ pub(super) enum Input {
 
 pub fn say(text: impl Into<String>) -> Reply {
     Reply::Say(text.into())
+}
+
+pub fn fail(status: u16, message: impl Into<String>) -> Reply {
+    Reply::Fail(status, message.into())
 }
 
 pub fn call(tool: &str, arguments: Value) -> Reply {

@@ -125,8 +125,8 @@ pub(crate) struct Plain(pub(crate) Ui);
 impl Reporter for Plain {
     fn report(&mut self, _at: Timestamp, event: &Event) {
         // Warnings are remarks; what happens is the answer.
-        let is_remark =
-            matches!(event, Event::Warning { .. } | Event::BranchRed { .. } | Event::Validating { .. });
+        let is_remark = matches!(event, Event::Warning { .. } | Event::BranchRed { .. })
+            || matches!(event, Event::Validating { .. } | Event::Preparing { .. });
         let mut out = if is_remark { self.0.err() } else { self.0.out() };
         for line in words::lines(event) {
             put(&mut *out, &line);

@@ -16,6 +16,12 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             let since = Timestamp::now();
             vec![format!("validating the branch at {}: `{}`, since {since}", commit.short(), plain(command))]
         }
+        Event::Preparing { profile, directory } => {
+            vec![format!(
+                "the client of the profile `{}` installs its packages in `{directory}`",
+                plain(profile)
+            )]
+        }
         Event::RunStarted { run, max_agents } => {
             let agents = if *max_agents == 1 { "agent" } else { "agents" };
             vec![format!("{BOLD}run {run}{BOLD:#}, up to {max_agents} {agents}")]

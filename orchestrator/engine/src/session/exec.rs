@@ -21,8 +21,9 @@ use nix::unistd::Uid;
 
 use super::process::{self, ProcessSpec, Reach};
 use super::self_test::{Hooked, SelfTestError, Stage};
-use super::{Session, SessionEvents, SessionOrder, Sessions, client_home, file_name};
+use super::{Session, SessionEvents, SessionOrder, Sessions, client_home, file_name, first_visit};
 use crate::error::Result;
+use crate::event::Event;
 use crate::options::Profiles;
 use crate::trace::Trace;
 
@@ -66,7 +67,8 @@ impl ExecSessions {
 
     pub(super) fn exec(&self, agent: &AgentId) -> Command {
         let mut command = Command::new(&self.mala);
-        command.current_dir(self.scope.root()).env_remove("MALA_AGENT");
+        // opencode believes `PWD` more than its own directory, and the run may have been typed elsewhere.
+        command.current_dir(self.scope.root()).env("PWD", self.scope.root()).env_remove("MALA_AGENT");
         command.args(["exec", "--agent", agent.as_str()]);
         command.args(["--owner-pid", &std::process::id().to_string(), "--keep-locks"]);
         command
@@ -183,6 +185,12 @@ impl Sessions for ExecSessions {
                 let _ = fs::remove_file(entry.path());
             }
         }
+    }
+
+    fn prepare(&self, tell: &mut dyn FnMut(&Event)) -> Vec<String> {
+        let mala = self.mala.to_string_lossy();
+        let install = |client: &Hooked| first_visit::install(client, &self.scope, &mala, tell);
+        self.hooked.iter().filter_map(install).collect()
     }
 
     fn self_test(&self) -> Result<()> {

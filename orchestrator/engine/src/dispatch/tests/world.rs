@@ -142,6 +142,10 @@ impl Sessions for FakeSessions {
         Ok(())
     }
 
+    fn prepare(&self, _tell: &mut dyn FnMut(&Event)) -> Vec<String> {
+        Vec::new()
+    }
+
     fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>> {
         let mut failures = self.failures.lock().unwrap();
         if *failures > 0 {
