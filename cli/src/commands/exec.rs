@@ -197,6 +197,8 @@ fn command(args: &ExecArgs, context: &Context) -> Command {
     let name = &args.command[0];
     let mut command = Command::new(find(name, &context.cwd).as_deref().unwrap_or(Path::new(name)));
     command.arg0(name).args(&args.command[1..]).current_dir(&context.cwd);
+    // Some programs believe it before they look where they are.
+    command.env("PWD", &context.cwd);
     if context.ui.json {
         // Standard output has room for one document.
         command.stdout(io::stderr());

@@ -35,6 +35,15 @@ print(os.stat('free.txt').st_size)
 }
 
 #[test]
+fn a_program_that_believes_its_environment_finds_itself_where_it_was_started() {
+    let world = world();
+    let mut exec = mala(&world, ["-C", world.root().to_str().unwrap(), "exec", "--agent", "me"]);
+    exec.args(["--", "printenv", "PWD"]).current_dir(world.base()).env("PWD", "/elsewhere");
+    let answer: Answer = exec.output().unwrap().into();
+    assert_eq!(answer.out.trim(), world.root().to_str().unwrap(), "{answer:?}");
+}
+
+#[test]
 fn git_makes_worktrees_elsewhere_and_fills_them() {
     let world = world();
     let there = world.base().join("wt");
