@@ -1,8 +1,6 @@
 //! The real clients with mala's hooks: told before they write, and held all the same when the hooks are gone.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 
 use mala_agents::launch::injection;
 use mala_agents::{Client as Kind, install};
@@ -11,8 +9,8 @@ use mala_tests::clients::{CODE_MODE, Client};
 use mala_tests::model::{Model, Script, Talk, ToolResult, javascript, patch, say};
 
 use super::{
-    Claude, Gemini, NAMES_THE_HOLDER, installed, javascript_patch, read, replace, results, shell, with_part,
-    world,
+    Claude, Gemini, NAMES_THE_HOLDER, installed, javascript_patch, private_place, read, replace, results,
+    shell, with_part, world,
 };
 use crate::cli::{MALA, held, pair};
 
@@ -213,17 +211,6 @@ fn gemini_is_told_who_holds_a_file_before_it_writes() {
     assert_told(&results(&talk, "replace")[0]);
     assert_told(&results(&talk, "run_shell_command")[0]);
     assert_kept(&world, &talk);
-}
-
-/// A folder that not everybody may write to, and none above it either, wherever this checkout lies.
-fn private_place() -> PathBuf {
-    let is_private = |folder: &Path| {
-        folder.ancestors().all(|above| above.metadata().is_ok_and(|data| data.mode() & 0o002 == 0))
-    };
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let places = [Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))), home];
-    let found = places.into_iter().flatten().find(|place| is_private(place));
-    found.expect("the target folder or the home folder lies where only its owner may write")
 }
 
 #[test]
