@@ -19,6 +19,10 @@ test:
 br:
     tests/tools/br
 
+# The tests with the real clients, at the newest versions of the registry instead of the pinned ones.
+clients-newest *filter:
+    MALA_TEST_CLIENTS=newest cargo test -p mala-tests --test behaviour clients:: -- {{filter}}
+
 # What has to pass before a change lands.
 ci:
     .ci/run

@@ -44,6 +44,19 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// Command lines of running processes that mention `text`.
+pub fn processes_with(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").expect("processes can be listed").flatten() {
+        let Ok(line) = std::fs::read(entry.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(text) {
+            found.push(line);
+        }
+    }
+    found
+}
+
 /// Says, past the test runner, that a test did not run. On CI nothing is skipped: there it fails.
 pub fn skip(what: &str) {
     assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "CI skips nothing: {what}");

@@ -154,6 +154,10 @@ pub(super) fn message_inbox(given: &Arguments) -> Line {
     }
 }
 
+pub(super) fn issue_wait(given: &Arguments) -> Line {
+    Line::new(&["wait"]).value("timeout", given.text("timeout")).operands(given.text("issue"))
+}
+
 pub(super) fn issue_note(given: &Arguments) -> Line {
     Line::new(&["issue", "note"]).input(given.text("text")).operands(given.text("issue")).operands(["-"])
 }

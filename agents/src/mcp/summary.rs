@@ -22,6 +22,7 @@ pub(super) fn summary(tool: &str, answer: &Map<String, Value>, remarks: &str) ->
         "gate_check" => gate(answer),
         "message_send" => format!("sent message {}", plain(answer.get("id"))),
         "message_inbox" => inbox(answer),
+        "issue_wait" => waited(answer, remarks),
         "issue_note" => format!("noted on {}", plain(answer.get("issue"))),
         _ => said(remarks),
     }
@@ -162,6 +163,20 @@ fn gate(answer: &Map<String, Value>) -> String {
         failed.map(|check| format!("- {}: {}", plain(check.get("name")), plain(check.get("detail")))),
     );
     lines.join("\n")
+}
+
+fn waited(answer: &Map<String, Value>, remarks: &str) -> String {
+    let issue = plain(answer.get("issue"));
+    match answer.get("state").and_then(Value::as_str) {
+        Some("noted") => {
+            format!(
+                "end your turn now: you are called again when {issue} has landed or is given up; your files stay yours"
+            )
+        }
+        Some("landed") => format!("{issue} has landed"),
+        Some(_) => format!("{issue} has not landed: {}", plain(answer.get("why"))),
+        None => said(remarks),
+    }
 }
 
 fn inbox(answer: &Map<String, Value>) -> String {

@@ -188,6 +188,14 @@ pub(super) const TOOLS: &[Tool] = &[
         line: call::message_inbox,
     },
     Tool {
+        name: "issue_wait",
+        about: "Wait until an issue has landed. In a run, end your turn then: you are called again.",
+        fields: &[required("issue", Text, ""), optional("timeout", Text, "outside of a run, e.g. 5m")],
+        nature: Nature::Judges,
+        when_refused: "work on something else, or go on without it",
+        line: call::issue_wait,
+    },
+    Tool {
         name: "issue_note",
         about: "Add a note to an issue for whoever works on it next.",
         fields: &[required("issue", Text, ""), required("text", Text, "")],

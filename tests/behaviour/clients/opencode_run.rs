@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use mala_tests::World;
 use mala_tests::clients::{OPENCODE_OFFLINE, opencode_settings};
-use mala_tests::model::{Model, Request, Script, TOKENS_IN, TOKENS_OUT, Talk, fail, say};
+use mala_tests::model::{Model, Refusal, Reply, Request, Script, TOKENS_IN, TOKENS_OUT, Talk, say};
 use mala_tests::registry::Registry;
 
 use super::installed;
@@ -98,7 +98,7 @@ fn a_conversation_that_opencode_has_had_to_shorten_is_no_failure() {
         if has_failed.swap(true, Ordering::SeqCst) {
             return broken.clone();
         }
-        fail(400, "prompt is too long: 210000 tokens > 200000 maximum")
+        Reply::Refuse(Refusal::Length)
     });
     // The client ends with code 1 now, as if it had not got over that.
     let talk = model.talk(script.then(say("done")).then(offer("mended")).then(say("done")));

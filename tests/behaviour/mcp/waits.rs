@@ -123,6 +123,33 @@ fn a_wait_tells_how_it_goes_to_whoever_asked_for_that() {
 }
 
 #[test]
+fn a_wait_for_an_issue_ends_with_it_and_holds_up_no_other_call() {
+    let world = world();
+    for mut client in [client(&world), client_of(&world, "ann")] {
+        let issue = done(&world, "issue add title --json").json()["issue"]["id"].as_str().unwrap().to_owned();
+        let refused = client.refused("issue_wait", &json!({"issue": issue, "timeout": "20ms"}));
+        assert_eq!(refused["structuredContent"]["state"], "timeout", "{refused}");
+        let (waiting, cancelled) = (
+            client.begin("issue_wait", &json!({ "issue": issue })),
+            client.begin("issue_wait", &json!({ "issue": issue })),
+        );
+        client.done("lock_status", &json!({}));
+        client.cancel(cancelled);
+        done(&world, &format!("issue close {issue}"));
+        let ended = client.result(waiting);
+        assert_eq!(
+            (&ended["isError"], &ended["structuredContent"]["state"]),
+            (&json!(false), &json!("landed"))
+        );
+        assert!(ended["content"][0]["text"].as_str().unwrap().contains("has landed"), "{ended}");
+        client.done("lock_status", &json!({}));
+        assert_eq!(client.heard(), Vec::<Value>::new(), "a cancelled request is not answered");
+        let missing = client.refused("issue_wait", &json!({"issue": "no-such"}));
+        assert!(missing["content"][0]["text"].as_str().unwrap().contains("no-such"), "{missing}");
+    }
+}
+
+#[test]
 fn a_wait_that_is_over_says_so_and_what_to_do() {
     let world = world();
     let mut client = client(&world);

@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 use mala_tests::{World, eventually, write_script};
 use walkdir::WalkDir;
 
-use super::{Batch, Run, processes_with};
+use mala_tests::processes_with;
+
+use super::{Batch, Run};
 
 /// Gits that are stopped in the middle of their work, while they hold the locks of the index and of a ref.
 const HOLD: &str = r#"

@@ -168,7 +168,9 @@ impl Batch {
     pub(crate) fn assert_nothing_goes_on(&self) {
         assert_eq!(crate::cli::held(&self.world), Vec::new(), "locks are left");
         let base = self.world.base().display().to_string();
-        mala_tests::eventually("no process of the run is left", || processes_with(&base).is_empty());
+        mala_tests::eventually("no process of the run is left", || {
+            mala_tests::processes_with(&base).is_empty()
+        });
     }
 
     /// Nothing of a run is left: no lock, no process, no temporary file.
@@ -205,19 +207,6 @@ impl Batch {
             assert!(run("sh", &["check.sh"]), "{tip} is red");
         }
     }
-}
-
-/// Command lines of running processes that mention `text`.
-fn processes_with(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(line) = fs::read(entry.path().join("cmdline")) else { continue };
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if line.contains(text) {
-            found.push(line);
-        }
-    }
-    found
 }
 
 /// What a run told.

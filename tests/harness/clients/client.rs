@@ -33,8 +33,9 @@ pub struct Client<'a> {
     env: Vec<(String, OsString)>,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Kind {
+/// Which client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
     Claude,
     Codex,
     Gemini,
@@ -45,8 +46,18 @@ enum Kind {
 pub const CODE_MODE: &str = "gpt-6.1-sol";
 
 impl Kind {
+    /// What it is called in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Opencode => "opencode",
+        }
+    }
+
     /// A name that the client knows: it decides which tools the model gets.
-    fn model(self) -> &'static str {
+    pub(super) fn model(self) -> &'static str {
         match self {
             Self::Claude => "claude-sonnet-4-5",
             Self::Codex => "gpt-5.5",
@@ -72,6 +83,11 @@ impl<'a> Client<'a> {
     /// `program` is [`Installed::opencode_or_skip`].
     pub fn opencode(program: &'a Path, world: &'a World, talk: &'a Talk) -> Self {
         Self::new(Kind::Opencode, program, world, talk)
+    }
+
+    /// The client of this kind, or nothing and a loud word about it where it cannot be had.
+    pub fn of(kind: Kind, installed: &'a Installed, world: &'a World, talk: &'a Talk) -> Option<Self> {
+        Some(Self::new(kind, installed.program_or_skip(kind)?, world, talk))
     }
 
     fn new(kind: Kind, program: &'a Path, world: &'a World, talk: &'a Talk) -> Self {
@@ -186,26 +202,12 @@ impl<'a> Client<'a> {
         command.env("XDG_CONFIG_HOME", self.home.join(".config")).env("GIT_CONFIG_NOSYSTEM", "1");
         command.env("GIT_CONFIG_GLOBAL", self.world.home().join(".gitconfig"));
         match self.kind {
-            Kind::Claude => command.envs([
-                ("ANTHROPIC_BASE_URL", self.talk.url().as_str()),
-                ("ANTHROPIC_API_KEY", self.talk.key()),
-                ("DISABLE_AUTOUPDATER", "1"),
-                ("DISABLE_TELEMETRY", "1"),
-                ("DISABLE_ERROR_REPORTING", "1"),
-                ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-                // Says that an outer sandbox is there; root may not work without questions otherwise.
-                ("IS_SANDBOX", "1"),
-            ]),
-            Kind::Codex => {
-                command.env("CODEX_HOME", self.home.join(".codex")).env("TEST_MODEL_KEY", self.talk.key())
-            }
-            Kind::Gemini => command
-                .env("GOOGLE_GEMINI_BASE_URL", self.talk.url())
-                .env("GEMINI_API_KEY", self.talk.key())
-                // Otherwise it starts itself a second time, with more memory than a test needs.
-                .env("GEMINI_CLI_NO_RELAUNCH", "true"),
-            Kind::Opencode => command.envs(OPENCODE_OFFLINE.iter().copied()),
+            // Says that an outer sandbox is there; root may not work without questions otherwise.
+            Kind::Claude => command.env("IS_SANDBOX", "1"),
+            Kind::Codex => command.env("CODEX_HOME", self.home.join(".codex")),
+            Kind::Gemini | Kind::Opencode => command,
         };
+        command.envs(self.kind.environment(self.talk));
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
     }
 
@@ -220,13 +222,12 @@ impl<'a> Client<'a> {
 
     fn codex_args(&self, command: &mut Command) {
         fs::create_dir_all(self.home.join(".codex")).expect("a folder can be made in a client's home");
-        let provider = format!(
-            r#"model_providers.test={{name="test",base_url="{}/v1",env_key="TEST_MODEL_KEY",wire_api="responses"}}"#,
-            self.talk.url()
-        );
         command.args(["exec", "--json", "--skip-git-repo-check", "-m", self.model]);
-        command.args(["--dangerously-bypass-approvals-and-sandbox", "-c", r#"model_provider="test""#]);
-        command.args(["-c", &provider]).args(&self.args).arg(&self.prompt);
+        command.arg("--dangerously-bypass-approvals-and-sandbox");
+        for setting in codex_settings(self.talk) {
+            command.args(["-c", &setting]);
+        }
+        command.args(&self.args).arg(&self.prompt);
     }
 
     fn opencode_args(&self, command: &mut Command) {
@@ -242,17 +243,56 @@ impl<'a> Client<'a> {
     }
 
     fn gemini_args(&self, command: &mut Command) {
-        let mut settings = self.settings.clone().unwrap_or_else(|| json!({}));
-        settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
-        settings["privacy"] = json!({"usageStatisticsEnabled": false});
-        settings["general"] = json!({"enableAutoUpdate": false});
-        let folder = self.home.join(".gemini");
-        fs::create_dir_all(&folder).expect("a folder can be made in a client's home");
-        fs::write(folder.join("settings.json"), settings.to_string())
-            .expect("a client's home can be written");
+        gemini_at_home(&self.home, self.settings.clone().unwrap_or_else(|| json!({})));
         command.args(["-p", &self.prompt, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"]);
         command.args(["-m", self.model]).args(&self.args);
     }
+}
+
+impl Kind {
+    /// The environment in which it speaks with the scripted model and with nobody else.
+    pub(super) fn environment(self, talk: &Talk) -> Vec<(String, String)> {
+        let url = talk.url();
+        let variables: &[(&str, &str)] = match self {
+            Self::Claude => &[
+                ("ANTHROPIC_BASE_URL", &url),
+                ("ANTHROPIC_API_KEY", talk.key()),
+                ("DISABLE_AUTOUPDATER", "1"),
+                ("DISABLE_TELEMETRY", "1"),
+                ("DISABLE_ERROR_REPORTING", "1"),
+                ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+            ],
+            Self::Codex => &[("TEST_MODEL_KEY", talk.key())],
+            Self::Gemini => &[
+                ("GOOGLE_GEMINI_BASE_URL", &url),
+                ("GEMINI_API_KEY", talk.key()),
+                // Otherwise it starts itself a second time, with more memory than a test needs.
+                ("GEMINI_CLI_NO_RELAUNCH", "true"),
+            ],
+            Self::Opencode => OPENCODE_OFFLINE,
+        };
+        variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+}
+
+/// Lines of codex's settings that make the scripted model its own.
+pub(super) fn codex_settings(talk: &Talk) -> [String; 2] {
+    let provider = format!(
+        r#"model_providers.test={{name="test",base_url="{}/v1",env_key="TEST_MODEL_KEY",wire_api="responses"}}"#,
+        talk.url()
+    );
+    [r#"model_provider="test""#.to_owned(), provider]
+}
+
+/// Gemini's settings of a user who has chosen how to sign in.
+pub(super) fn gemini_at_home(home: &Path, mut settings: Value) {
+    settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
+    settings["privacy"] = json!({"usageStatisticsEnabled": false});
+    // Otherwise it tries again by itself for minutes when its provider says no.
+    settings["general"] = json!({"enableAutoUpdate": false, "maxAttempts": 1});
+    let folder = home.join(".gemini");
+    fs::create_dir_all(&folder).expect("a folder can be made in a client's home");
+    fs::write(folder.join("settings.json"), settings.to_string()).expect("a client's home can be written");
 }
 
 /// Keeps opencode from looking for models, updates and language servers on the network.
@@ -264,7 +304,7 @@ pub const OPENCODE_OFFLINE: &[(&str, &str)] = &[
 
 /// Makes a folder of settings one in which opencode has been before. It would fetch a package of types for plugins there
 /// otherwise, from the network, and wait for it.
-fn opencode_at_home(folder: &Path) {
+pub(super) fn opencode_at_home(folder: &Path) {
     let lock = json!({"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}});
     fs::create_dir_all(folder.join("node_modules")).expect("a folder can be made for a client's settings");
     fs::write(folder.join("package-lock.json"), lock.to_string())

@@ -1,19 +1,26 @@
-//! Brings the clients at the versions that `tests/clients/package-lock.json` pins.
+//! Brings the clients at the versions that `tests/clients/package-lock.json` pins or, with `MALA_TEST_CLIENTS=newest`, at the newest
+//! ones that the registry has.
 //!
 //! They are installed once by npm, from whichever registry the user has set up, into a folder named after the pins.
 //! A folder that is there is whole: it gets its name only after npm has succeeded.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use super::client::Kind;
+
 const MANIFEST: &str = include_str!("../../clients/package.json");
 const PINS: &str = include_str!("../../clients/package-lock.json");
+
+/// Says which versions are wanted.
+const WHICH: &str = "MALA_TEST_CLIENTS";
 
 /// The clients, ready to be started.
 #[derive(Debug)]
@@ -30,8 +37,10 @@ pub struct Installed {
 pub enum Missing {
     #[error("npm cannot be started (it comes with node)")]
     Npm(#[source] io::Error),
-    #[error("`npm ci` failed: {0}")]
+    #[error("npm failed: {0}")]
     Install(String),
+    #[error("{WHICH} is `newest` or not set, but not `{0}`")]
+    Which(String),
     #[error("no folder for them at {place}")]
     Folder { place: PathBuf, source: io::Error },
     #[error("the package has no program for this system: {0}")]
@@ -56,7 +65,8 @@ impl Installed {
 
     /// Installs the clients below `cache`. Processes that come at the same time wait for the first.
     pub fn install(cache: &Path) -> Result<Self, Missing> {
-        let folder = cache.join("clients").join(fingerprint());
+        let wanted = Wanted::chosen()?;
+        let folder = cache.join("clients").join(wanted.name());
         let at = |place: &Path| {
             let place = place.to_owned();
             move |source| Missing::Folder { place, source }
@@ -68,7 +78,7 @@ impl Installed {
             let unfinished = folder.with_extension("unfinished");
             let _ = fs::remove_dir_all(&unfinished);
             fs::create_dir(&unfinished).map_err(at(&unfinished))?;
-            npm_ci(&unfinished)?;
+            wanted.install(&unfinished)?;
             fs::rename(&unfinished, &folder).map_err(at(&folder))?;
         }
         drop(turn);
@@ -121,28 +131,78 @@ impl Installed {
         self.opencode.as_deref()
     }
 
+    /// The program of this client, or nothing and a loud word about it where it cannot be had.
+    pub fn program_or_skip(&self, kind: Kind) -> Option<&Path> {
+        match kind {
+            Kind::Claude => Some(&self.claude),
+            Kind::Codex => Some(&self.codex),
+            Kind::Gemini => Some(&self.gemini),
+            Kind::Opencode => self.opencode_or_skip(),
+        }
+    }
+
     /// A program for node.
     pub fn gemini(&self) -> &Path {
         &self.gemini
     }
 }
 
-fn fingerprint() -> String {
-    let digest = Sha256::new().chain_update(MANIFEST).chain_update(PINS).finalize();
-    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+/// Which versions of the clients.
+struct Wanted {
+    /// What npm is told.
+    manifest: String,
+    /// Every package below, at its version. None for the newest.
+    pins: Option<&'static str>,
 }
 
-/// No package's own install script runs: the programs lie ready in the packages for each system.
-fn npm_ci(folder: &Path) -> Result<(), Missing> {
-    for (name, text) in [("package.json", MANIFEST), ("package-lock.json", PINS)] {
-        let place = folder.join(name);
-        fs::write(&place, text).map_err(|source| Missing::Folder { place, source })?;
+impl Wanted {
+    fn chosen() -> Result<Self, Missing> {
+        match std::env::var(WHICH) {
+            Err(_) => Ok(Self { manifest: MANIFEST.to_owned(), pins: Some(PINS) }),
+            Ok(which) if which == "newest" => Self::newest(),
+            Ok(other) => Err(Missing::Which(other)),
+        }
     }
-    let mut npm = Command::new("npm");
-    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(folder);
-    let done = npm.output().map_err(Missing::Npm)?;
+
+    /// The newest versions of the registry. Says which they are, past the test runner, and which differ from the pinned ones.
+    fn newest() -> Result<Self, Missing> {
+        let mut manifest: Value = serde_json::from_str(MANIFEST).expect("the manifest is JSON");
+        for group in ["dependencies", "optionalDependencies"] {
+            for (package, pinned) in manifest[group].as_object_mut().into_iter().flatten() {
+                let answer = npm(Path::new("."), &["view", package, "version", "--json"])?;
+                let newest: Value =
+                    serde_json::from_str(&answer).map_err(|error| Missing::Install(error.to_string()))?;
+                let change = if newest == *pinned { "as pinned" } else { "ANOTHER VERSION THAN PINNED" };
+                let _ = writeln!(io::stderr(), "CLIENT: {package} {newest} ({pinned}: {change})");
+                *pinned = newest;
+            }
+        }
+        Ok(Self { manifest: manifest.to_string(), pins: None })
+    }
+
+    fn name(&self) -> String {
+        let digest =
+            Sha256::new().chain_update(&self.manifest).chain_update(self.pins.unwrap_or_default()).finalize();
+        digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// No package's own install script runs: the programs lie ready in the packages for each system.
+    fn install(&self, folder: &Path) -> Result<(), Missing> {
+        let files = [("package.json", Some(self.manifest.as_str())), ("package-lock.json", self.pins)];
+        for (name, text) in files.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+            let place = folder.join(name);
+            fs::write(&place, text).map_err(|source| Missing::Folder { place, source })?;
+        }
+        let install = if self.pins.is_some() { "ci" } else { "install" };
+        npm(folder, &[install, "--ignore-scripts", "--no-audit", "--no-fund"]).map(drop)
+    }
+}
+
+/// What npm says in this folder.
+fn npm(folder: &Path, args: &[&str]) -> Result<String, Missing> {
+    let done = Command::new("npm").args(args).current_dir(folder).output().map_err(Missing::Npm)?;
     if done.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
     let complaints = String::from_utf8_lossy(&done.stderr).into_owned();
     // What follows is advice about proxies and log files.

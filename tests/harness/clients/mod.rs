@@ -6,12 +6,14 @@
 
 mod client;
 mod install;
+mod profile;
 mod recorder;
 mod run;
 
 pub use client::{
-    CODE_MODE, Client, OPENCODE_OFFLINE, claude_hooks, codex_hooks, gemini_hooks, opencode_settings,
+    CODE_MODE, Client, Kind, OPENCODE_OFFLINE, claude_hooks, codex_hooks, gemini_hooks, opencode_settings,
 };
 pub use install::{Installed, Missing};
+pub use profile::profile;
 pub use recorder::Recorder;
 pub use run::{Ended, Running};

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::request::{Entry, Request, text_of};
-use super::script::{Call, Input, Reply};
-use super::{TOKENS_IN, TOKENS_OUT, events};
+use super::script::{Call, Input, Refusal, Reply};
+use super::{Refused, TOKENS_IN, TOKENS_OUT, events};
 
 pub(super) fn request(body: Value) -> Request {
     let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -40,13 +40,14 @@ fn entry(block: &Value, from_model: bool) -> Option<Entry> {
 /// The reply's blocks, and why the model stopped there.
 fn blocks(request: &Request, reply: &Reply) -> (Vec<Value>, &'static str) {
     match reply {
+        Reply::Say(text) if text.is_empty() => (Vec::new(), "end_turn"),
         Reply::Say(text) => (vec![json!({"type": "text", "text": text})], "end_turn"),
-        Reply::Fail(..) => unreachable!("an error has no content"),
         Reply::Call(calls) => {
             let id = |place: usize| format!("toolu_{}_{}_{place}", request.part, request.replies());
             let block = |(place, call): (usize, &Call)| json!({"type": "tool_use", "id": id(place), "name": call.tool, "input": arguments(call)});
             (calls.iter().enumerate().map(block).collect(), "tool_use")
         }
+        Reply::Refuse(_) => (Vec::new(), "refusal"),
     }
 }
 
@@ -95,4 +96,24 @@ pub(super) fn stream(request: &Request, reply: &Reply) -> String {
         data["type"] = name.into();
         (name, data)
     }))
+}
+
+/// <https://docs.anthropic.com/en/api/errors>
+pub(super) fn refused(refusal: Refusal) -> Refused {
+    let (status, kind, message) = match refusal {
+        Refusal::Account => (401, "authentication_error", "invalid x-api-key"),
+        Refusal::Rate => (
+            429,
+            "rate_limit_error",
+            "This request would exceed your rate limit. Please try again in 1 second.",
+        ),
+        Refusal::Quota => (429, "rate_limit_error", "You have reached your specified API usage limits."),
+        Refusal::Overload => (529, "overloaded_error", "Overloaded"),
+        Refusal::Length => {
+            (400, "invalid_request_error", "prompt is too long: 212345 tokens > 200000 maximum")
+        }
+    };
+    let body = json!({"type": "error", "error": {"type": kind, "message": message}});
+    // The provider says so where it is of no use to try again at once.
+    Refused { status, headers: &[("x-should-retry", "false")], body }
 }

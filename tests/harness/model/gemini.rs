@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::request::{Entry, Request};
-use super::script::{Call, Input, Reply};
-use super::{TOKENS_IN, TOKENS_OUT};
+use super::script::{Call, Input, Refusal, Reply};
+use super::{Refused, TOKENS_IN, TOKENS_OUT};
 
 pub(super) fn request(body: Value) -> Request {
     let contents = body["contents"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -48,8 +48,9 @@ pub(super) fn whole(request: &Request, reply: &Reply) -> Value {
         json!({"functionCall": {"id": id, "name": call.tool, "args": arguments}})
     };
     let parts: Vec<Value> = match reply {
+        Reply::Refuse(_) => Vec::new(),
+        Reply::Say(text) if text.is_empty() => Vec::new(),
         Reply::Say(text) => vec![json!({"text": text})],
-        Reply::Fail(..) => unreachable!("an error has no content"),
         Reply::Call(calls) => calls.iter().enumerate().map(call).collect(),
     };
     json!({
@@ -64,4 +65,42 @@ pub(super) fn whole(request: &Request, reply: &Reply) -> Value {
 /// A stream of one event, which has no name.
 pub(super) fn stream(request: &Request, reply: &Reply) -> String {
     format!("data: {}\n\n", whole(request, reply))
+}
+
+/// <https://ai.google.dev/gemini-api/docs/troubleshooting>
+pub(super) fn refused(refusal: Refusal) -> Refused {
+    let quota = |period: &str| {
+        let id = format!("GenerateRequestsPer{period}PerProjectPerModel");
+        json!({"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": id}]})
+    };
+    let retry = json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1s"});
+    let exceeded = "You exceeded your current quota, please check your plan and billing details.";
+    let (status, name, message, details) = match refusal {
+        Refusal::Account => (
+            400,
+            "INVALID_ARGUMENT",
+            "API key not valid. Please pass a valid API key.".to_owned(),
+            json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID",
+                "domain": "googleapis.com"}]),
+        ),
+        Refusal::Rate => (
+            429,
+            "RESOURCE_EXHAUSTED",
+            format!("{exceeded} Please retry in 1s."),
+            json!([quota("Minute"), retry]),
+        ),
+        Refusal::Quota => (429, "RESOURCE_EXHAUSTED", exceeded.to_owned(), json!([quota("Day")])),
+        Refusal::Overload => {
+            (503, "UNAVAILABLE", "The model is overloaded. Please try again later.".to_owned(), json!([]))
+        }
+        Refusal::Length => (
+            400,
+            "INVALID_ARGUMENT",
+            "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+                .to_owned(),
+            json!([]),
+        ),
+    };
+    let error = json!({"code": status, "message": message, "status": name, "details": details});
+    Refused { status, headers: &[], body: json!({ "error": error }) }
 }

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tiny_http::{Header, Method, Response, Server};
 
 pub use request::{Request, ToolResult};
-pub use script::{Call, Reply, Script, call, calls, fail, javascript, patch, say};
+pub use script::{Call, Refusal, Reply, Script, call, calls, javascript, patch, say};
 
 /// What every answer claims to have cost.
 pub const TOKENS_IN: u64 = 120;
@@ -187,34 +187,18 @@ impl Api {
     }
 }
 
-impl Api {
-    /// An error in this provider's words.
-    fn error(&self, status: u16, message: &str) -> Value {
-        match self {
-            Self::Messages | Self::CountTokens => {
-                let kind = match status {
-                    401 => "authentication_error",
-                    429 => "rate_limit_error",
-                    529 => "overloaded_error",
-                    _ => "invalid_request_error",
-                };
-                json!({"type": "error", "error": {"type": kind, "message": message}})
-            }
-            Self::Responses => {
-                json!({"error": {"message": message, "type": "invalid_request_error", "code": null}})
-            }
-            Self::Gemini { .. } => {
-                let name = if status == 429 { "RESOURCE_EXHAUSTED" } else { "INVALID_ARGUMENT" };
-                json!({"error": {"code": status, "message": message, "status": name}})
-            }
-        }
-    }
-}
-
 /// What goes back over the wire.
 enum Answer {
     Json(u16, Value),
     Stream(String),
+    Refused(Refused),
+}
+
+/// A provider's words for a [`Refusal`].
+struct Refused {
+    status: u16,
+    headers: &'static [(&'static str, &'static str)],
+    body: Value,
 }
 
 impl Shared {
@@ -233,13 +217,19 @@ impl Shared {
                 None => Answer::Json(401, json!({"error": {"message": "nobody gave out this key"}})),
             },
         };
-        let (status, kind, text) = match answer {
-            Answer::Json(status, value) => (status, "application/json", value.to_string()),
-            Answer::Stream(events) => (200, "text/event-stream", events),
+        let (status, kind, text, headers): (_, _, _, &[_]) = match answer {
+            Answer::Json(status, value) => (status, "application/json", value.to_string(), &[]),
+            Answer::Stream(events) => (200, "text/event-stream", events, &[]),
+            Answer::Refused(Refused { status, headers, body }) => {
+                (status, "application/json", body.to_string(), headers)
+            }
         };
-        let kind = Header::from_bytes("content-type", kind).expect("content types are plain text");
+        let mut response = Response::from_string(text).with_status_code(status);
+        for (name, value) in headers.iter().chain(&[("content-type", kind)]) {
+            response.add_header(Header::from_bytes(*name, *value).expect("headers are plain text"));
+        }
         // A client that has gone away in the meantime misses nothing.
-        let _ = http.respond(Response::from_string(text).with_status_code(status).with_header(kind));
+        let _ = http.respond(response);
     }
 
     fn talk_of(&self, http: &tiny_http::Request) -> Option<Arc<Record>> {
@@ -271,8 +261,12 @@ impl Record {
         };
         request.part = self.script.part(&request);
         let reply = self.reply(&request);
-        if let Reply::Fail(status, message) = &reply {
-            return Answer::Json(*status, api.error(*status, message));
+        if let Reply::Refuse(refusal) = reply {
+            return Answer::Refused(match api {
+                Api::Responses => openai::refused(refusal),
+                Api::Gemini { .. } => gemini::refused(refusal),
+                Api::Messages | Api::CountTokens => anthropic::refused(refusal),
+            });
         }
         match (api, stream) {
             (Api::Responses, true) => Answer::Stream(openai::stream(&request, &reply)),

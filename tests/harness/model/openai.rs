@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::request::{Entry, Request, text_of};
-use super::script::{Call, Input, Reply};
-use super::{TOKENS_IN, TOKENS_OUT, events};
+use super::script::{Call, Input, Refusal, Reply};
+use super::{Refused, TOKENS_IN, TOKENS_OUT, events};
 
 pub(super) fn request(body: Value) -> Request {
     let items = body["input"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -21,6 +21,11 @@ fn entry(item: &Value) -> Option<Entry> {
         "function_call" | "custom_tool_call" => {
             Some(Entry::Called { id: text("call_id"), tool: text("name") })
         }
+        // A search for tools that are not shown.
+        "tool_search_call" => Some(Entry::Called { id: text("call_id"), tool: "tool_search".to_owned() }),
+        "tool_search_output" => {
+            Some(Entry::Returned { id: text("call_id"), text: item["tools"].to_string(), is_error: None })
+        }
         "function_call_output" | "custom_tool_call_output" => {
             Some(Entry::Returned { id: text("call_id"), text: text_of(&item["output"]), is_error: None })
         }
@@ -31,13 +36,14 @@ fn entry(item: &Value) -> Option<Entry> {
 fn items(request: &Request, reply: &Reply) -> Vec<Value> {
     let turn = format!("{}_{}", request.part, request.replies());
     match reply {
+        Reply::Say(text) if text.is_empty() => Vec::new(),
+        Reply::Refuse(_) => Vec::new(),
         Reply::Say(text) => {
             let content = json!([{"type": "output_text", "text": text, "annotations": []}]);
             vec![
                 json!({"type": "message", "id": format!("msg_{turn}"), "role": "assistant", "status": "completed", "content": content}),
             ]
         }
-        Reply::Fail(..) => unreachable!("an error has no content"),
         Reply::Call(calls) => {
             calls.iter().enumerate().map(|(place, call)| tool_call(call, &turn, place)).collect()
         }
@@ -56,6 +62,11 @@ fn tool_call(call: &Call, turn: &str, place: usize) -> Value {
         item["namespace"] = namespace;
     }
     match &call.input {
+        Input::Arguments(arguments) if call.tool == "tool_search" => {
+            item["type"] = "tool_search_call".into();
+            item["execution"] = "client".into();
+            item["arguments"] = arguments.clone();
+        }
         Input::Arguments(arguments) => {
             item["type"] = "function_call".into();
             item["arguments"] = arguments.to_string().into();
@@ -97,4 +108,27 @@ pub(super) fn stream(request: &Request, reply: &Reply) -> String {
         data["sequence_number"] = number.into();
         (name, data)
     }))
+}
+
+/// <https://platform.openai.com/docs/guides/error-codes>
+pub(super) fn refused(refusal: Refusal) -> Refused {
+    let (status, code, message) = match refusal {
+        Refusal::Account => (401, "invalid_api_key", "Incorrect API key provided: sk-x."),
+        Refusal::Rate => {
+            (429, "rate_limit_exceeded", "Rate limit reached for gpt-5.5. Please try again in 1s.")
+        }
+        Refusal::Quota => (
+            429,
+            "insufficient_quota",
+            "You exceeded your current quota, please check your plan and billing details.",
+        ),
+        Refusal::Overload => (503, "server_is_overloaded", "Our servers are currently overloaded."),
+        Refusal::Length => (
+            400,
+            "context_length_exceeded",
+            "Your input exceeds the context window of this model. Please adjust your input and try again.",
+        ),
+    };
+    let kind = if refusal == Refusal::Quota { "insufficient_quota" } else { "invalid_request_error" };
+    Refused { status, headers: &[], body: json!({"error": {"message": message, "type": kind, "code": code}}) }
 }

@@ -29,6 +29,10 @@ pub(super) enum Entry {
 pub struct ToolResult {
     /// The call it answers.
     pub id: String,
+    /// Which of the model's replies in its conversation made the call.
+    pub reply: usize,
+    /// Which part of the script made it.
+    pub part: usize,
     pub tool: String,
     pub text: String,
     /// Whether it was marked as an error. OpenAI's API has no such mark.
@@ -61,15 +65,7 @@ impl Request {
 
     /// How often the model has replied in this conversation.
     pub fn replies(&self) -> usize {
-        let mut before = None;
-        let mut replies = 0;
-        for entry in &self.history {
-            if entry.is_the_models() && before != Some(true) {
-                replies += 1;
-            }
-            before = Some(entry.is_the_models());
-        }
-        replies
+        replies(&self.history)
     }
 
     /// All that was said to the model before its first reply.
@@ -86,23 +82,34 @@ impl Request {
 
     /// The results of all tool calls so far.
     pub fn results(&self) -> Vec<ToolResult> {
-        let tool_of = |wanted: &str| {
-            self.history.iter().find_map(|entry| match entry {
-                Entry::Called { id, tool } if id == wanted => Some(tool.clone()),
+        let call_of = |wanted: &str| {
+            self.history.iter().enumerate().find_map(|(at, entry)| match entry {
+                Entry::Called { id, tool } if id == wanted => Some((replies(&self.history[..=at]) - 1, tool)),
                 _ => None,
             })
         };
         let result = |entry: &Entry| match entry {
-            Entry::Returned { id, text, is_error } => Some(ToolResult {
-                id: id.clone(),
-                tool: tool_of(id).unwrap_or_default(),
-                text: text.clone(),
-                is_error: *is_error,
-            }),
+            Entry::Returned { id, text, is_error } => {
+                let (reply, tool) =
+                    call_of(id).map_or_else(Default::default, |(at, tool)| (at, tool.clone()));
+                let (id, text) = (id.clone(), text.clone());
+                Some(ToolResult { id, reply, part: self.part, tool, text, is_error: *is_error })
+            }
             _ => None,
         };
         self.history.iter().filter_map(result).collect()
     }
+}
+
+/// How many replies of the model there are: what it says and calls at once is one.
+fn replies(history: &[Entry]) -> usize {
+    let mut before = false;
+    let begins = |entry: &&Entry| {
+        let is_new = entry.is_the_models() && !before;
+        before = entry.is_the_models();
+        is_new
+    };
+    history.iter().filter(begins).count()
 }
 
 impl Entry {

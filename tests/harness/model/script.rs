@@ -13,8 +13,23 @@ pub enum Reply {
     Say(String),
     /// Tool calls, which the client performs and answers.
     Call(Vec<Call>),
-    /// No answer but an error of the provider, with its HTTP status. The next request is answered by the same step.
-    Fail(u16, String),
+    /// No reply: the provider says why, in its own words.
+    Refuse(Refusal),
+}
+
+/// Why a provider gives no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The account is not let in.
+    Account,
+    /// Too many requests for now; it says that it will do in a second.
+    Rate,
+    /// Nothing more for this account before a person does something, or for hours.
+    Quota,
+    /// The provider itself has too much to do.
+    Overload,
+    /// The conversation is longer than the model can take.
+    Length,
 }
 
 /// One tool call.
@@ -33,12 +48,9 @@ pub(super) enum Input {
     Text(String),
 }
 
+/// Words; without any, a reply that is empty.
 pub fn say(text: impl Into<String>) -> Reply {
     Reply::Say(text.into())
-}
-
-pub fn fail(status: u16, message: impl Into<String>) -> Reply {
-    Reply::Fail(status, message.into())
 }
 
 pub fn call(tool: &str, arguments: Value) -> Reply {
