@@ -157,8 +157,14 @@ impl Sharing {
         let file = match openat(parent, name, flags, Mode::empty()) {
             Ok(file) => file,
             // A socket, gone meanwhile, a link, or somebody else's.
-            Err(Errno::ENXIO | Errno::EOPNOTSUPP) => return Ok(()),
-            Err(Errno::ENOENT | Errno::ELOOP | Errno::EACCES | Errno::EPERM) => return Ok(()),
+            Err(
+                Errno::ENXIO
+                | Errno::EOPNOTSUPP
+                | Errno::ENOENT
+                | Errno::ELOOP
+                | Errno::EACCES
+                | Errno::EPERM,
+            ) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         let stat = fstat(&file)?;
