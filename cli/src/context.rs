@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{env, fs, io, thread};
+use std::{env, io, thread};
 
 use clap::ArgGroup;
 use mala_config::{ConfigError, Loaded, Override, Settings, Sources, user_file};
 use mala_core::claim::Reading;
-use mala_core::file::{read_at_most, read_small};
-use mala_core::{AgentId, IssueId, Mode, Owner, Scope, Want};
+use mala_core::file::{read_at_most, read_named, read_small};
+use mala_core::{AgentId, IssueId, Mode, Owner, Scope, Want, sharing};
 use mala_logs::telemetry::spans::Span;
 use mala_session::{Supervised, session_name, sessions_above};
 use mala_store::process::{self, Process};
@@ -144,6 +144,7 @@ impl Context {
 
     pub(crate) fn scope(&self) -> Result<Scope, CliError> {
         let found = Scope::discover(&self.cwd)?;
+        sharing::check_user(found.git_dir())?;
         match &self.supervised {
             // The supervisor has rights that the tree does not have, and another checkout may be the tree's own making: its
             // settings name programs to run, its state files to remove.
@@ -163,7 +164,7 @@ impl Context {
     /// read: the supervisor is not to wait, or to grow.
     pub(crate) fn read(&self, file: &Path, most: u64) -> Result<Vec<u8>, CliError> {
         let path = self.cwd.join(file);
-        let read = if self.supervised.is_some() { read_small(&path, most) } else { fs::read(&path) };
+        let read = if self.supervised.is_some() { read_small(&path, most) } else { read_named(&path, most) };
         read.map_err(|error| CliError::usage(format!("cannot read `{}`: {error}", plain(path.display()))))
     }
 

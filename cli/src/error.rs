@@ -13,6 +13,7 @@ use mala_core::claim::TargetError;
 use mala_core::key::KeyError;
 use mala_core::pattern::PatternError;
 use mala_core::scope::ScopeError;
+use mala_core::sharing::GuestRoot;
 use mala_core::shell::word;
 use mala_gate::JudgeError;
 use mala_gate::evidence::EvidenceError;
@@ -311,6 +312,12 @@ impl From<SessionError> for CliError {
     }
 }
 
+impl From<GuestRoot> for CliError {
+    fn from(error: GuestRoot) -> Self {
+        Self::refused(error)
+    }
+}
+
 impl From<ConfigError> for CliError {
     fn from(error: ConfigError) -> Self {
         let hints: Vec<String> =
@@ -336,6 +343,7 @@ impl From<StoreError> for CliError {
                 | IssueError::BadFile { .. },
             ) => Kind::Usage,
             StoreError::AgentGone { .. }
+            | StoreError::GuestRoot(_)
             | StoreError::AgentRuns { .. }
             | StoreError::StillHeld { .. }
             | StoreError::Deadlock { .. }
@@ -354,7 +362,7 @@ impl From<StoreError> for CliError {
 fn store_hint(error: &StoreError) -> Option<String> {
     Some(match error {
         // These say what to do themselves, or it is said of every full disk.
-        StoreError::Journal(_) | StoreError::Full { .. } => return None,
+        StoreError::Journal(_) | StoreError::GuestRoot(_) | StoreError::Full { .. } => return None,
         StoreError::Landing(error) => return landing_hint(error),
         StoreError::Message(error) => return message_hint(error),
         StoreError::Issue(error) => return issue_hint(error),

@@ -101,7 +101,7 @@ fn current_directory() -> Result<PathBuf, CliError> {
     })
 }
 
-/// Others who share the repository, and its owner after root was here, can use what this command has written.
+/// Others who share the repository can use what this command has written.
 fn share_state(here: &Path) {
     if let Ok(scope) = Scope::discover(here)
         && let Some(git_dir) = scope.state_dir().parent()

@@ -10,6 +10,7 @@ use toml::de::DeTable;
 use crate::preset::Preset;
 use crate::proposal::Proposal;
 use crate::settings::Settings;
+use crate::value::Given;
 
 /// What people change, with what it means.
 const OFTEN_CHANGED: &[(&str, &str)] = &[
@@ -64,8 +65,10 @@ fn list(commands: &[CommandPattern]) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
-/// The settings `text` with another preset: only its line changes, or is added. Nothing if that is up to a person.
+/// The settings `text` with another preset: only its line changes, or is added, and what the old one brought along as comments.
+/// Nothing if that is up to a person.
 pub fn with_preset(text: &str, preset: Preset) -> Option<String> {
+    let text = &with_other_comments(text, preset);
     let line = format!("preset = \"{}\"", preset.name());
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     match lines.iter().position(|line| line.trim() == "[project]") {
@@ -89,6 +92,23 @@ pub fn with_preset(text: &str, preset: Preset) -> Option<String> {
     let table = DeTable::parse(&changed).ok()?.into_inner();
     let set = table.get("project")?.get_ref().as_table()?.get("preset")?.get_ref().as_str();
     (set == Some(preset.name())).then_some(changed)
+}
+
+/// With comments on what `preset` brings along, if they are there as they were written for the old one.
+fn with_other_comments(text: &str, preset: Preset) -> String {
+    let read = || -> Option<String> {
+        let table = DeTable::parse(text).ok()?.into_inner();
+        let set = |section: &str, name: &str| table.get(section)?.get_ref().as_table()?.get(name);
+        let mut settings = Settings::default();
+        settings.project.preset = Preset::named(set("project", "preset")?.get_ref().as_str()?)?;
+        if let Some(commands) = set("validate", "commands") {
+            settings.validate.commands = Given::Toml(commands.get_ref()).commands().ok()?;
+        }
+        let old = about(&settings);
+        settings.project.preset = preset;
+        text.contains(&old).then(|| text.replacen(&old, &about(&settings), 1))
+    };
+    read().unwrap_or_else(|| text.to_owned())
 }
 
 /// What the preset brings along, as comments.
@@ -194,6 +214,13 @@ mod tests {
             change("[lock]\nttl = \"1h\"\n").unwrap(),
             "[lock]\nttl = \"1h\"\n\n[project]\npreset = \"go\"\n"
         );
+        let mut own = Proposal::for_preset(Preset::Rust);
+        let command = "make check".parse().unwrap();
+        own.commands.push(ProposedCommand { command, because: String::new(), program: None });
+        for (old, preset) in [(Proposal::for_preset(Preset::Rust), Preset::Go), (own, Preset::None)] {
+            let new = Proposal { preset, ..old.clone() };
+            assert_eq!(with_preset(&render_new_file(&old), preset).unwrap(), render_new_file(&new));
+        }
         assert_eq!(change("project = { preset = \"rust\" }\n"), None, "it would be named twice");
     }
 }

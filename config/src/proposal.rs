@@ -50,12 +50,16 @@ impl Proposal {
         let (preset, because) = kinds.into_iter().next().unzip();
         // What it requires could not be run either.
         let preset = if commands.is_empty() { Preset::None } else { preset.unwrap_or(Preset::None) };
+        // Commands of the project's own take the place of those that the preset brings along.
+        let is_presets = setup.iter().all(|(kind, _)| *kind == Some(preset));
+        let setup = setup.into_iter().map(|(_, command)| command);
+        let setup = if is_presets || commands.is_empty() { Vec::new() } else { setup.collect() };
         Self { preset, because, commands, setup, left_out }
     }
 
     /// For a preset that a person has chosen: its own commands.
     pub fn for_preset(preset: Preset) -> Self {
-        let because = Some("you have chosen it".to_owned());
+        let because = Some("your choice".to_owned());
         Self { preset, because, commands: Vec::new(), setup: Vec::new(), left_out: Vec::new() }
     }
 
@@ -69,7 +73,8 @@ impl Proposal {
 struct Survey<'a> {
     find: &'a dyn Fn(&str) -> Option<PathBuf>,
     commands: Vec<ProposedCommand>,
-    setup: Vec<CommandPattern>,
+    /// Each with the preset that brings it along.
+    setup: Vec<(Option<Preset>, CommandPattern)>,
     left_out: Vec<(String, String)>,
     /// Kinds of projects and the files that say so, those of the top first.
     kinds: Vec<(Preset, String)>,
@@ -105,11 +110,11 @@ impl Place<'_> {
 impl Survey<'_> {
     fn look(&mut self, path: &Path, name: &str, depth: usize) {
         let place = Place { path, name };
-        let before = self.commands.len() + self.left_out.len();
+        let before = self.commands.len();
         let is_workspace = self.rust(&place) | self.go(&place);
         self.node(&place);
         self.python(&place);
-        if self.commands.len() + self.left_out.len() == before {
+        if self.commands.len() == before {
             self.task_runner(&place);
         }
         if depth == MAX_DEPTH || is_workspace {
@@ -189,19 +194,22 @@ impl Survey<'_> {
             return;
         }
         self.propose(place, &line, SIGN);
-        // The preset prepares the top; what lies below is prepared by a command of its own.
-        if !place.name.is_empty()
-            && let Some((_, _, install)) = used
-        {
-            self.setup.extend(place.command(install));
+        if let Some((_, _, install)) = used {
+            self.prepare(place, Preset::Node, install);
         }
+    }
+
+    /// The preset prepares the top; what lies below is prepared by a command of its own.
+    fn prepare(&mut self, place: &Place<'_>, preset: Preset, line: &str) {
+        let preset = Some(preset).filter(|_| place.name.is_empty());
+        self.setup.extend(place.command(line).map(|command| (preset, command)));
     }
 
     fn python(&mut self, place: &Place<'_>) {
         let signs = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "tox.ini"];
         let Some(sign) = signs.into_iter().find(|sign| place.has(sign)) else { return };
         let project: String =
-            ["pyproject.toml", "setup.cfg", "requirements.txt", "requirements-dev.txt", "uv.lock"]
+            ["pyproject.toml", "setup.cfg", "requirements.txt", "requirements-dev.txt", "tox.ini", "uv.lock"]
                 .iter()
                 .map(|file| place.text(file))
                 .collect();
@@ -211,14 +219,16 @@ impl Survey<'_> {
         self.kinds.push((Preset::Python, place.file(sign)));
         let uses_pytest = project.contains("pytest")
             || ["pytest.ini", "conftest.py", "tests/conftest.py"].iter().any(|file| place.has(file));
-        if place.has("tox.ini") && (self.find)("tox").is_some() {
+        let before = self.commands.len();
+        if place.has("tox.ini") {
             self.propose(place, "tox", "tox.ini");
+        }
+        if self.commands.len() > before {
+            // It runs the others.
         } else if uses_pytest {
             self.propose(place, "pytest", sign);
         } else if place.path.join("tests").is_dir() {
             self.propose(place, "python3 -m unittest", "tests");
-        } else {
-            self.task_runner(place);
         }
         if place.has("ruff.toml") || project.contains("[tool.ruff") {
             self.propose(place, "ruff check", sign);
@@ -243,16 +253,15 @@ impl Survey<'_> {
                 None => {}
             }
         }
-        if !place.name.is_empty() {
-            self.setup.extend(place.command("uv sync --frozen"));
-        }
+        self.prepare(place, Preset::PythonUv, "uv sync --frozen");
     }
 
     /// `test` of a Makefile or a justfile, where nothing says more.
     fn task_runner(&mut self, place: &Place<'_>) {
         let runners = [
-            ("Makefile", "make test"),
+            ("GNUmakefile", "make test"),
             ("makefile", "make test"),
+            ("Makefile", "make test"),
             ("justfile", "just test"),
             ("Justfile", "just test"),
         ];
@@ -333,6 +342,11 @@ mod tests {
                 &["pytest", "ruff check"],
             ),
             (&[("Makefile", "test: build\n\ttrue\n")], &["make"], "none", &["make test"]),
+            (&[("GNUmakefile", "test:\n")], &["make"], "none", &["make test"]),
+            (&[("Cargo.toml", ""), ("Makefile", "test:\n")], &["make"], "rust", &["make test"]),
+            (&[("package.json", "{}"), ("justfile", "test:\n")], &["npm", "just"], "node", &["just test"]),
+            (&[("setup.py", ""), ("Makefile", "test:\n")], &["python3", "make"], "python", &["make test"]),
+            (&[("tox.ini", "deps = pytest")], &["pytest"], "python", &["pytest"]),
             (&[("justfile", "test name='':\n  true\n")], &["just"], "none", &["just test"]),
             (&[("Makefile", "tests:\n")], &["make"], "none", &[]),
             (&[("README.md", "")], &["make"], "none", &[]),
@@ -353,6 +367,8 @@ mod tests {
         assert_eq!(commands(&flit), [] as [&str; 0]);
         assert_eq!(flit.left_out[0], ("pytest".to_owned(), "`pytest` is not in PATH".to_owned()));
         assert_eq!(flit.left_out.len(), 2);
+        let tox = proposed(&[("tox.ini", "deps = pytest")], &["pytest"]);
+        assert_eq!(tox.left_out, [("tox".to_owned(), "`tox` is not in PATH".to_owned())]);
         let untested = proposed(
             &[("package.json", r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#)],
             &["npm"],
@@ -381,6 +397,25 @@ mod tests {
         assert_eq!(both.setup[0].to_string(), "cd web && npm ci");
         assert_eq!((both.preset, both.because.as_deref()), (Preset::Go, Some("server/go.mod")));
         assert_eq!(both.own_commands().len(), 3);
+        let top_too = proposed(
+            &[
+                ("package.json", TEST),
+                ("package-lock.json", ""),
+                ("api/pyproject.toml", "pytest"),
+                ("api/uv.lock", ""),
+            ],
+            &["npm", "uv"],
+        );
+        let setup: Vec<String> = top_too.setup.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            setup,
+            ["npm ci", "cd api && uv sync --frozen"],
+            "what the preset brings along is among them"
+        );
+        let second = proposed(&[("go.mod", ""), ("package.json", TEST), ("yarn.lock", "")], &["go", "yarn"]);
+        assert_eq!((second.preset, second.setup.len()), (Preset::Go, 1), "no preset but its own prepares it");
+        let plain = proposed(&[("package.json", TEST), ("yarn.lock", "")], &["yarn"]);
+        assert_eq!(plain.setup, [], "the preset does it");
         let plain = proposed(&[("Cargo.toml", ""), ("crates/a/Cargo.toml", "")], &["cargo", "cargo-clippy"]);
         assert_eq!(plain.own_commands(), [], "the preset says it all, and a workspace is one project");
     }

@@ -77,7 +77,7 @@ pub(crate) fn cmd_init(args: &InitArgs, context: &Context) -> Result<Code, CliEr
     }
     // With settings of its own, a repository needs no proposal.
     let is_asked_for = !args.undo && (args.preset.is_some() || !scope.settings_file().exists());
-    let proposal = is_asked_for.then(|| proposal::proposal(args, &scope)).transpose()?;
+    let proposal = is_asked_for.then(|| proposal::proposal(args, context, &scope)).transpose()?;
     let steps =
         if args.undo { undo_steps(args, context, &scope)? } else { steps(args, &scope, proposal.as_ref())? };
     let is_asking = !args.yes && !context.ui.json && context.ui.is_live();

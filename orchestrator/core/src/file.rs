@@ -2,11 +2,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 /// More than anybody writes down as settings, rules or a prompt.
 pub const SETTINGS: u64 = 1 << 20;
@@ -31,6 +31,29 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// What is in a regular file of at most `most` bytes.
 pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_at_most(open_regular(path)?, most)
+}
+
+/// What is in a file that a person has named, which may be a pipe such as `<(br export)`. One that nobody writes to is an error: it
+/// may never have a writer.
+pub fn read_named(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    let mut first = [0; 4096];
+    let mut length = 0;
+    if file.metadata()?.file_type().is_fifo() {
+        // With a writer that has not written yet, there would be something to wait for (read(2), EAGAIN).
+        length = match file.read(&mut first) {
+            Ok(0) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "it is a pipe that nobody writes to",
+                ));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            read => read?,
+        };
+    }
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
+    read_at_most(first[..length].chain(file), most)
 }
 
 /// All that comes, if it is at most `most` bytes.
@@ -63,12 +86,39 @@ pub fn read_tail(path: &Path, most: u64) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::fd::AsFd;
     use std::os::unix::fs::symlink;
 
+    use nix::poll::{PollFd, PollFlags};
     use nix::sys::stat::Mode;
     use nix::unistd::mkfifo;
 
     use super::*;
+
+    #[test]
+    fn a_pipe_is_read_to_its_end_and_one_without_a_writer_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        assert!(read_named(&pipe, 9).unwrap_err().to_string().contains("nobody writes to"));
+        let keeps_it_open = OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+        let writer = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::write(pipe, "text").unwrap()
+        });
+        writer.join().unwrap();
+        // What a writer has left is there as long as anybody has the pipe open.
+        let reading = std::thread::spawn(move || read_named(&pipe, 9));
+        let mut poll = [PollFd::new(keeps_it_open.as_fd(), PollFlags::POLLIN)];
+        while nix::poll::poll(&mut poll, 0u8).unwrap() > 0 {
+            std::thread::yield_now();
+        }
+        drop(keeps_it_open);
+        assert_eq!(reading.join().unwrap().unwrap(), b"text");
+        fs::write(dir.path().join("file"), "text").unwrap();
+        assert_eq!(read_named(&dir.path().join("file"), 4).unwrap(), b"text");
+        assert_eq!(read_named(&dir.path().join("file"), 3).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    }
 
     #[test]
     fn only_files_of_a_sensible_size_are_read() {

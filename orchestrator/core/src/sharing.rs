@@ -1,22 +1,25 @@
 //! Who may use the files of mala in a repository that several users share.
 //!
 //! Git makes its own files readable and writable as `core.sharedRepository` says, whatever a user's umask is. Mala's files
-//! lie beside them and follow the same rule ([`settle`]). And what root has made in a repository of somebody else becomes
-//! that user's: else one command with `sudo` would keep the user out for good.
+//! lie beside them and follow the same rule ([`settle`]).
 //!
-//! Nothing is followed on the way: a user who swaps a directory for a symbolic link while root looks must not get a file of the system.
+//! Root does nothing in a repository of somebody else ([`check_user`]): what it makes there, mala's files, git's objects and
+//! whatever a test writes, would keep the owner out, and not all of it can be found and given back.
+//!
+//! Nothing is followed on the way: a user who swaps a directory for a symbolic link must not change a file that lies elsewhere.
 //! A file with more than one name is left alone for the same reason.
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, fstatat, mode_t};
-use nix::unistd::{Gid, Uid, fchown, fchownat, geteuid};
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstat, mode_t};
+use nix::unistd::{Uid, User, geteuid};
+use thiserror::Error;
 
 use crate::file::{SETTINGS, read_small_text};
 
@@ -98,28 +101,45 @@ impl Sharing {
     }
 }
 
-/// How the files of one repository are to be.
-#[derive(Debug, Clone, Copy)]
-struct Rule {
-    sharing: Sharing,
-    /// To whom goes what root has made.
-    heir: Option<(Uid, Gid)>,
+/// Root, in a repository of somebody else.
+#[derive(Debug, Error)]
+#[error(
+    "you are root, and `{}` is {owner}'s: what root makes there would keep {owner} out; be {owner}: `{command}`",
+    .git_dir.display()
+)]
+pub struct GuestRoot {
+    git_dir: PathBuf,
+    owner: String,
+    /// What to type instead.
+    command: String,
 }
 
-/// Gives mala's files in git's directory the permissions and the owner that they should have, as far as this user may.
-pub fn settle(git_dir: &Path) -> io::Result<()> {
-    let directory = open(git_dir, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
-    let owner = fstat(&directory)?;
-    let heir = (geteuid().is_root() && owner.st_uid != 0)
-        .then(|| (Uid::from_raw(owner.st_uid), Gid::from_raw(owner.st_gid)));
-    let rule = Rule { sharing: Sharing::of(git_dir), heir };
-    if rule.sharing == Sharing::Umask && rule.heir.is_none() {
+/// Fails if this process is root's and the repository is not.
+pub fn check_user(git_dir: &Path) -> Result<(), GuestRoot> {
+    use std::os::unix::fs::MetadataExt;
+
+    let owner = fs::metadata(git_dir).map_or(0, |directory| directory.uid());
+    if owner == 0 || !geteuid().is_root() {
         return Ok(());
     }
-    for name in OURS {
-        rule.settle(&directory, Path::new(name), MAX_DEPTH)?;
+    let name = User::from_uid(Uid::from_raw(owner)).ok().flatten().map(|user| user.name);
+    let (owner, user) = match name {
+        Some(name) => (name.clone(), name),
+        // So that a shell takes it for a word, and sudo for a number.
+        None => (format!("user {owner}"), format!("'#{owner}'")),
+    };
+    let command = format!("sudo -u {user} mala ...");
+    Err(GuestRoot { git_dir: git_dir.to_path_buf(), owner, command })
+}
+
+/// Gives mala's files in git's directory the permissions that they should have, as far as this user may.
+pub fn settle(git_dir: &Path) -> io::Result<()> {
+    let sharing = Sharing::of(git_dir);
+    if sharing == Sharing::Umask {
+        return Ok(());
     }
-    Ok(())
+    let directory = open(git_dir, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?;
+    OURS.iter().try_for_each(|name| sharing.settle(&directory, Path::new(name), MAX_DEPTH))
 }
 
 /// The same for one file that this process has just made, such as the pipe that wakes it.
@@ -131,15 +151,20 @@ pub fn share(path: &Path, git_dir: &Path) -> io::Result<()> {
     if wanted == now { Ok(()) } else { fs::set_permissions(path, fs::Permissions::from_mode(wanted)) }
 }
 
-impl Rule {
-    fn settle(&self, parent: &OwnedFd, name: &Path, depth: usize) -> io::Result<()> {
+impl Sharing {
+    fn settle(self, parent: &OwnedFd, name: &Path, depth: usize) -> io::Result<()> {
         let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let file = match openat(parent, name, flags, Mode::empty()) {
             Ok(file) => file,
-            // A socket cannot be opened.
-            Err(Errno::ENXIO | Errno::EOPNOTSUPP) => return self.settle_socket(parent, name),
-            // Gone meanwhile, a link, or somebody else's.
-            Err(Errno::ENOENT | Errno::ELOOP | Errno::EACCES | Errno::EPERM) => return Ok(()),
+            // A socket, gone meanwhile, a link, or somebody else's.
+            Err(
+                Errno::ENXIO
+                | Errno::EOPNOTSUPP
+                | Errno::ENOENT
+                | Errno::ELOOP
+                | Errno::EACCES
+                | Errno::EPERM,
+            ) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
         let stat = fstat(&file)?;
@@ -147,11 +172,8 @@ impl Rule {
         if !is_directory && stat.st_nlink != 1 {
             return Ok(());
         }
-        if let Some((owner, group)) = self.heir.filter(|_| stat.st_uid == 0) {
-            fchown(&file, Some(owner), Some(group))?;
-        }
         let now = stat.st_mode as u32 & 0o7777;
-        let wanted = self.sharing.mode(now, is_directory);
+        let wanted = self.mode(now, is_directory);
         if wanted != now {
             match fchmod(&file, Mode::from_bits_truncate(wanted as mode_t)) {
                 // Another member of the group made it, and settled it.
@@ -162,7 +184,7 @@ impl Rule {
         if is_directory && depth > 0 { self.settle_all(file, depth - 1) } else { Ok(()) }
     }
 
-    fn settle_all(&self, directory: OwnedFd, depth: usize) -> io::Result<()> {
+    fn settle_all(self, directory: OwnedFd, depth: usize) -> io::Result<()> {
         let parent = directory.try_clone()?;
         for entry in Dir::from_fd(directory)?.iter() {
             let entry = entry?;
@@ -174,16 +196,6 @@ impl Rule {
                     depth,
                 )?;
             }
-        }
-        Ok(())
-    }
-
-    fn settle_socket(&self, parent: &OwnedFd, name: &Path) -> io::Result<()> {
-        let stat = fstatat(parent.as_fd(), name, AtFlags::AT_SYMLINK_NOFOLLOW)?;
-        if let Some((owner, group)) =
-            self.heir.filter(|_| stat.st_uid == 0 && is_kind(&stat, SFlag::S_IFSOCK))
-        {
-            fchownat(parent.as_fd(), name, Some(owner), Some(group), AtFlags::AT_SYMLINK_NOFOLLOW)?;
         }
         Ok(())
     }
@@ -259,25 +271,31 @@ mod tests {
     }
 
     #[test]
-    fn what_root_has_made_becomes_the_owners_and_nothing_else_does() {
+    fn nothing_is_followed_out_of_the_repository() {
+        let dir = git_dir("[core]\n\tsharedRepository = group\n");
+        let outside = tempfile::tempdir().unwrap();
+        let secret = outside.path().join("secret");
+        fs::write(&secret, "x").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(outside.path(), dir.path().join("mala/link")).unwrap();
+        fs::hard_link(&secret, dir.path().join("mala/hard")).unwrap();
+        settle(dir.path()).unwrap();
+        assert_eq!(mode(outside.path(), "secret"), 0o600);
+    }
+
+    #[test]
+    fn root_is_told_to_be_the_owner_and_nobody_else_is() {
+        let dir = git_dir("");
+        assert!(check_user(dir.path()).is_ok(), "who made it");
         if !geteuid().is_root() {
             eprintln!("NOT TESTED: only root can make files of others");
             return;
         }
-        let dir = git_dir("");
-        let outside = tempfile::tempdir().unwrap();
-        let secret = outside.path().join("secret");
-        fs::write(&secret, "x").unwrap();
-        symlink(outside.path(), dir.path().join("mala/link")).unwrap();
-        fs::hard_link(&secret, dir.path().join("mala/hard")).unwrap();
         chown(dir.path(), Some(1234), Some(1235)).unwrap();
-        settle(dir.path()).unwrap();
-        for name in ["mala", "mala/logs", "mala/logs/r.jsonl"] {
-            let meta = fs::metadata(dir.path().join(name)).unwrap();
-            assert_eq!((meta.uid(), meta.gid()), (1234, 1235), "{name}");
-        }
-        for path in [secret.as_path(), outside.path(), &dir.path().join("config")] {
-            assert_eq!(fs::metadata(path).unwrap().uid(), 0, "{} is not mala's", path.display());
-        }
+        let text = check_user(dir.path()).unwrap_err().to_string();
+        assert!(text.ends_with("be user 1234: `sudo -u '#1234' mala ...`"), "{text}");
+        chown(dir.path(), Some(65534), None).unwrap();
+        let text = check_user(dir.path()).unwrap_err().to_string();
+        assert!(text.ends_with("be nobody: `sudo -u nobody mala ...`"), "{text}");
     }
 }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use mala_core::sharing::GuestRoot;
 use mala_core::{AgentId, Owner, Target};
 use rusqlite::ErrorCode;
 use thiserror::Error;
@@ -38,6 +39,8 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    #[error(transparent)]
+    GuestRoot(#[from] GuestRoot),
     #[error("no space left for the store `{}`", .path.display())]
     Full { path: PathBuf },
     #[error("another process has been writing to the store `{}` for {seconds} s", .path.display())]

@@ -128,6 +128,7 @@ impl Store {
 
     /// Opens the store in the folder `dir`, for the scope with this root.
     pub fn open_in(dir: &Path, scope_root: &[u8]) -> Result<Self> {
+        dir.parent().map_or(Ok(()), sharing::check_user)?;
         fs::create_dir_all(dir).map_err(|error| StoreError::from_io(dir, error))?;
         let path = dir.join("state.db");
         let turn = TurnFile::at(dir.join("turn"));

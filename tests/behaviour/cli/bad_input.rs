@@ -94,6 +94,48 @@ fn outside_a_repository_it_says_where_to_go() {
     assert_eq!(answer.json()["error"]["kind"], "usage", "an error is JSON too");
 }
 
+#[test]
+fn a_pipe_without_a_writer_is_not_waited_for_and_one_with_a_writer_is_read() {
+    let world = World::new();
+    let script = format!("mkfifo pipe; timeout 60 {MALA} issue import pipe");
+    let answer: Answer = world.command("sh").args(["-c", &script]).output().unwrap().into();
+    assert!(answer.code == 2 && answer.err.contains("a pipe that nobody writes to"), "{answer:?}");
+    let script = format!(
+        "{MALA} issue import <(sleep 0.2; echo '{{\"id\":\"bd-1\",\"title\":\"T\",\"status\":\"open\"}}')"
+    );
+    let answer: Answer = world.command("bash").args(["-c", &script]).output().unwrap().into();
+    assert!(answer.code == 0 && answer.out.contains("1 added"), "{answer:?}");
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_not_a_silent_end() {
+    let world = World::new();
+    let script = format!("ulimit -f 0; {MALA} lock acquire a --agent A");
+    let answer: Answer = world.command("bash").args(["-c", &script]).output().unwrap().into();
+    assert!(answer.code == 3 && answer.err.contains("limit on the size of files"), "{answer:?}");
+}
+
+#[test]
+fn a_directory_that_was_deleted_is_named_with_the_way_out() {
+    let world = World::new();
+    let script = format!("mkdir gone; cd gone; rmdir ../gone; {MALA} status");
+    let answer: Answer = world.command("sh").args(["-c", &script]).output().unwrap().into();
+    assert!(answer.code == 2 && answer.err.contains("does not exist any more"), "{answer:?}");
+    assert!(answer.err.contains("hint: go to one that exists"), "{answer:?}");
+}
+
+#[test]
+fn what_a_terminal_acts_on_is_shown_and_not_sent_to_it() {
+    let world = World::new();
+    let title = "a\u{202e}b\u{1b}[31mc";
+    let added: Answer = mala(&world, ["issue", "add", "--id", "bd-1", title]).output().unwrap().into();
+    assert_eq!(added.code, 0, "{added:?}");
+    for line in ["issue list", "issue show bd-1", "issue ready"] {
+        let out = done(&world, line).out;
+        assert!(out.contains("\\u{202e}") && !out.contains(['\u{202e}', '\u{1b}']), "`mala {line}`: {out:?}");
+    }
+}
+
 /// Runs every kind of command against a store that cannot be used.
 fn fails(world: &World, words: &str) {
     for line in ["lock acquire a --agent A", "lock list", "status", "lock check a --agent A", "clean"] {

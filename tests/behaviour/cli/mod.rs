@@ -19,6 +19,7 @@ mod saved_work;
 mod settings;
 mod status;
 mod tools;
+mod users;
 mod waits;
 
 use std::ffi::OsStr;

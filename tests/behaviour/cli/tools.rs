@@ -171,9 +171,22 @@ fn init_changes_the_preset_of_a_repository_that_was_set_up_before_and_nothing_el
     let before = settings();
     let other = done(&world, "init --yes --preset go --client claude");
     assert!(other.out.contains("changed  mala.toml") && other.out.contains("go test"), "{}", other.out);
-    assert_eq!(settings(), before.replace("preset = \"rust\"", "preset = \"go\""));
+    assert!(other.out.contains("preset  go, because of your choice in place of rust"), "{}", other.out);
+    let after = settings();
+    let is_of_preset = |line: &&str| {
+        ["preset = ", "# Takes turns", "# Required"].iter().any(|start| line.starts_with(start))
+    };
+    let rest = |text: &str| text.lines().filter(|line| !is_of_preset(line)).collect::<Vec<_>>().join("\n");
+    assert_eq!(rest(&after), rest(&before), "what was changed by hand stays");
+    assert!(
+        after.contains("preset = \"go\"") && after.contains("# Required of a commit: go test, go vet."),
+        "{after}"
+    );
     done(&world, "init --yes --client claude");
-    assert_eq!(settings(), before.replace("preset = \"rust\"", "preset = \"go\""), "nothing was asked for");
+    assert_eq!(settings(), after, "nothing was asked for");
+    world.write("mala.toml", "[project]\npreset = \"go\"\n[validate]\ncommands = [\"sh check.sh\"]\n");
+    let own = done(&world, "init --yes --preset rust --client claude").out;
+    assert!(own.contains("required  sh check.sh (") && !own.contains("cargo test"), "{own}");
 
     world.write("mala.toml", "[lock\n");
     let before = fs::read_dir(world.root()).unwrap().count();

@@ -139,3 +139,17 @@ fn work_that_waits_for_a_failed_issue_is_named() {
     assert_eq!(run.code, 1);
     assert_eq!(run.summary()["left"][0]["why"], "it waits for a, which is not closed", "{run:?}");
 }
+
+#[test]
+fn issues_that_need_each_other_are_named_by_a_run_that_does_not_end_as_if_all_were_done() {
+    let batch = Batch::new(GOOD);
+    for id in ["a", "b"] {
+        batch.issue(id, &[]);
+    }
+    // As an earlier version has imported them.
+    batch.world.sql().execute_batch("INSERT INTO dependency VALUES ('a', 'b'), ('b', 'a')").unwrap();
+    let run = batch.run(&[]);
+    assert_eq!((run.code, run.issues("claimed")), (1, Vec::new()), "{run:?}");
+    let why = run.summary()["left"][0]["why"].as_str().unwrap();
+    assert!(why.contains("`a` needs `b` needs `a`"), "{why}");
+}

@@ -79,3 +79,26 @@ fn what_is_too_large_to_be_put_back_is_named_before_agents_begin() {
     let told = warnings(&run);
     assert!(told.contains("dump.sql (2MB)") && told.contains("keep.max_file"), "{told}");
 }
+
+#[test]
+fn what_was_kept_of_a_persons_work_and_is_gone_is_said_loudly_at_the_end_of_the_attempt() {
+    let batch = Batch::with(
+        "touch $OUT/begun; while ! [ -e $OUT/go ]; do sleep 0.05; done; exit 1",
+        "[run]\nattempts = 1",
+    );
+    batch.world.write("base.txt", "the person's\n");
+    batch.issue("bd-1", &[]);
+    let out = batch.outside("signs");
+    fs::create_dir(&out).unwrap();
+    let run = batch.command(&[]).env("OUT", &out).stdout(Stdio::piped()).spawn().unwrap();
+    eventually("the agent has begun", || out.join("begun").exists());
+    for name in batch.world.git(&["for-each-ref", "--format=%(refname)", "refs/mala-runs"]).lines() {
+        batch.world.git(&["update-ref", "-d", name]);
+    }
+    batch.world.git(&["reflog", "expire", "--expire=now", "--all"]);
+    batch.world.git(&["prune", "--expire=now"]);
+    fs::write(out.join("go"), "").unwrap();
+    let run = Run::of(run);
+    let told = warnings(&run);
+    assert!(told.contains("LOST") && told.contains("base.txt"), "{told}\n{run:?}");
+}

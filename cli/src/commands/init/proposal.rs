@@ -14,7 +14,7 @@ use crate::error::CliError;
 use crate::ui::plain;
 
 /// What is proposed here, or what follows from the preset that was named.
-pub(super) fn proposal(args: &InitArgs, scope: &Scope) -> Result<Proposal, CliError> {
+pub(super) fn proposal(args: &InitArgs, context: &Context, scope: &Scope) -> Result<Proposal, CliError> {
     let Some(name) = &args.preset else {
         return Ok(Proposal::of(scope.root(), &|program| which::which(program).ok()));
     };
@@ -22,7 +22,27 @@ pub(super) fn proposal(args: &InitArgs, scope: &Scope) -> Result<Proposal, CliEr
         let known: Vec<&str> = Preset::ALL.iter().map(|preset| preset.name()).collect();
         CliError::usage(format!("`{name}` is no preset")).hint(format!("choose one of {}", known.join(", ")))
     })?;
-    Ok(Proposal::for_preset(preset))
+    let mut proposal = Proposal::for_preset(preset);
+    if scope.settings_file().exists() {
+        keep_own(&mut proposal, context, scope)?;
+    }
+    Ok(proposal)
+}
+
+/// Another preset for a repository that has settings: what they require stays required.
+fn keep_own(proposal: &mut Proposal, context: &Context, scope: &Scope) -> Result<(), CliError> {
+    let settings = context.load_settings(Some(scope), Vec::new())?.settings;
+    let old = settings.project.preset;
+    if old != proposal.preset {
+        proposal.because = Some(format!("your choice in place of {}", old.name()));
+    }
+    let own = settings.validate.commands.into_iter().map(|command| ProposedCommand {
+        program: which::which(command.program()).ok(),
+        because: format!("[validate] in {SETTINGS_FILE}"),
+        command,
+    });
+    proposal.commands = own.collect();
+    Ok(())
 }
 
 /// The settings that are written: new ones, or those that are there with the preset that was asked for.
