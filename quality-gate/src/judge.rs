@@ -99,7 +99,13 @@ impl Gate {
         let claim = known.as_ref().map(|known| Claim::of(&mut store, known, issue.as_ref())).transpose()?;
         let commit = match &question.revision {
             Some(revision) => Some(named(repo, revision)?),
-            None => newest(repo, &self.rules.issue, issue.as_ref(), claim.as_ref())?,
+            None => match newest(repo, &self.rules.issue, issue.as_ref(), claim.as_ref())? {
+                None => match (&agent, &claim) {
+                    (Some(agent), Some(claim)) => stray(repo, &mut store, agent, claim)?,
+                    _ => None,
+                },
+                commit => commit,
+            },
         };
         let subject = Subject {
             commit,
@@ -364,6 +370,20 @@ fn newest(
         .into_iter()
         .find(|commit| pattern.names(&commit.message, issue));
     Ok(naming.map(|commit| commit.id).or_else(|| claim.is_none().then_some(head)))
+}
+
+/// The last commit of the branch that the agent was seen to make since its claim, though it does not name the issue: it has to
+/// hear of that one, not that there is none.
+fn stray(repo: &Repo, store: &mut Store, agent: &AgentId, claim: &Claim) -> Result<Option<Oid>, JudgeError> {
+    let Some(head) = repo.resolve("HEAD")? else { return Ok(None) };
+    for fact in store.facts(agent, &[EventKind::CommitMade], Some(claim.moment.event))?.iter().rev() {
+        if let Some(commit) = fact.detail["commit"].as_str().and_then(Oid::parse)
+            && repo.is_ancestor(&commit, &head)?
+        {
+            return Ok(Some(commit));
+        }
+    }
+    Ok(None)
 }
 
 /// Changes to others' files, and files written without their lock, stand against an agent.

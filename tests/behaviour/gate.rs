@@ -3,6 +3,7 @@
 mod claims;
 mod elsewhere;
 mod records;
+mod strays;
 mod telemetry;
 mod transcripts;
 
@@ -330,7 +331,11 @@ fn git_hooks_refuse_agents_and_leave_people_alone() {
     let foreign = git(&["commit", "-qam", "bd-1: x"], Some("ann"));
     assert_ne!(foreign.code, 0);
     assert!(foreign.err.contains("`other.txt` is held by `bob`"), "{foreign:?}");
-    assert!(foreign.err.contains("git commit -- FILES") && !foreign.err.contains("restore"), "{foreign:?}");
+    assert!(
+        foreign.err.contains("own files, and leave what others have staged: mala commit -m ")
+            && !foreign.err.contains("restore"),
+        "{foreign:?}"
+    );
     let nameless = git(&["commit", "-qam", "no issue"], Some("bob"));
     assert!(nameless.code != 0 && nameless.err.contains("names no issue"), "{nameless:?}");
     assert_eq!(git(&["commit", "-qam", "bd-1: x"], Some("bob")).code, 0);
@@ -357,8 +362,8 @@ fn what_the_gate_advises_can_be_typed_in_an_agents_tree() {
                   mala gate check --commit HEAD; mala commit --undo && git status --short && \
                   mala commit -m 'bd-3: mine' && check-all; mala gate check";
     let answer = agent(&world, "ann", "bd-3", script);
-    let advice = "take it back (`mala commit --undo`); then";
-    assert!(answer.out.contains(&format!("{advice} commit with `mala commit -m 'bd-3: ...'`")), "{answer:?}");
+    let advice = "take it back and commit it again: mala commit --undo && mala commit -m 'bd-3: mine'";
+    assert!(answer.out.contains(advice), "{answer:?}");
     let undone = "1 file is uncommitted as before:\n  file.txt\n M file.txt\n";
     assert!(answer.out.contains(undone), "{answer:?}");
     assert_eq!(answer.code, 0, "{answer:?}");

@@ -163,7 +163,7 @@ fn in_a_run_the_hook_sends_commits_to_mala() {
         assert!(reason.contains("is refused in a run"), "{command}: {reason}");
     }
     let reason = denial("git commit -m x", &["--run", "r-1"]).unwrap_or_default();
-    assert!(reason.contains("mala commit -m 'bd-1: what changes' [FILES]"), "{reason}");
+    assert!(reason.contains("offer your work: mala commit -m 'bd-1: x'"), "{reason}");
     let elsewhere = "git init -q ../repo && cd ../repo && git commit -q --allow-empty -m x";
     assert_eq!(denial(elsewhere, &["--run", "r-1"]), None, "another repository is none of the run's");
 }

@@ -17,5 +17,6 @@ mod negotiation;
 mod programs;
 mod run;
 mod store;
+mod texts;
 mod trackers;
 mod turns;

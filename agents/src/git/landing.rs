@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use mala_core::shell::word;
+use mala_core::shell::commit_line;
 
 use super::call::Call;
 use super::rules::{asks_for_help, commit_flags, names_files};
@@ -32,9 +32,13 @@ impl RunAgent {
     }
 
     /// What to type.
-    pub(crate) fn offer(&self) -> String {
-        let message = format!("{}: what changes", self.mark.as_deref().unwrap_or("ISSUE"));
-        format!("offer your work: mala commit -m {}", word(message))
+    pub fn offer(&self) -> String {
+        self.offer_as(None)
+    }
+
+    /// The same, with the message that was typed.
+    fn offer_as(&self, subject: Option<&str>) -> String {
+        format!("offer your work: {}", commit_line(Some(self.mark.as_deref().unwrap_or("ISSUE")), subject))
     }
 
     fn is_branch(&self, name: &str) -> bool {
@@ -58,7 +62,7 @@ pub(super) fn judge(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool, run: &RunAg
     }
     let refuse = |why, instead: String| Some(Objection::new(call.typed(), why, instead).in_run());
     if call.verb == "commit" && !commit_flags(call.rest).contains(&"--dry-run") {
-        return refuse(LANDING, format!("{} [FILES]", run.offer()));
+        return refuse(LANDING, run.offer_as(message_of(call.rest)));
     }
     if moves_branch(call, exists, run) {
         return refuse(LANDING, run.offer());
@@ -72,6 +76,27 @@ pub(super) fn judge(call: &Call<'_>, exists: &dyn Fn(&Path) -> bool, run: &RunAg
     if packs_refs(call) {
         let why = "it rewrites every ref, the branch among them";
         return refuse(why, "leave it to the person in charge".to_owned());
+    }
+    None
+}
+
+/// The first line of the message that `git commit` is given.
+fn message_of<'a>(rest: &[&'a str]) -> Option<&'a str> {
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        let given = match word.strip_prefix("--message") {
+            Some("") => words.next().copied(),
+            Some(value) => value.strip_prefix('='),
+            None if word.starts_with("--") || !word.starts_with('-') => None,
+            None => match word.split_once('m') {
+                Some((_, "")) => words.next().copied(),
+                Some((_, value)) => Some(value),
+                None => None,
+            },
+        };
+        if given.is_some() {
+            return given.and_then(|text| text.lines().next());
+        }
     }
     None
 }

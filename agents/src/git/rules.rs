@@ -9,7 +9,7 @@ use crate::objection::Objection;
 
 const MINE: &str = "to restore your own: git checkout HEAD -- FILE";
 pub(super) const LEAVE: &str = "commit your own and leave it to the person in charge";
-pub(super) const COMMIT: &str = "commit your own: mala commit -m MESSAGE FILE";
+pub(super) const COMMIT: &str = "commit your own: mala commit -m 'what changes'";
 
 pub(super) fn judge(call: &Call<'_>, facts: &Facts<'_>) -> Vec<Objection> {
     if asks_for_help(call) {
@@ -109,7 +109,7 @@ fn commit(call: &Call<'_>) -> Vec<Objection> {
     if has("--amend", "--amend", "--am".len()) {
         let why = "it replaces the last commit, which may be somebody else's by now";
         let instead =
-            "make another one: mala commit -m MESSAGE FILE, or take your own back: mala commit --undo";
+            "make another one: mala commit -m 'what changes'; or take your own back: mala commit --undo";
         found.push(Objection::new(call.typed(), why, instead));
     }
     if has("-a", "--all", "--al".len()) || flags.contains(&".") || flags.contains(&":/") {

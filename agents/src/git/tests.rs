@@ -168,7 +168,11 @@ fn run_agent() -> RunAgent {
 }
 
 fn refused_in_run(line: &str) -> Option<Objection> {
-    let args: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+    refused_words_in_run(line.split_whitespace())
+}
+
+fn refused_words_in_run<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Objection> {
+    let args: Vec<OsString> = words.into_iter().map(OsString::from).collect();
     let exists = |path: &Path| path == Path::new("file.txt");
     let facts = Facts { exists: &exists, alias: &|_| None, settings: &[], run: Some(&run_agent()) };
     objections(&args, &facts).into_iter().find(|objection| objection.when == When::InRun)
@@ -212,7 +216,7 @@ fn in_a_run_nothing_moves_the_branch() {
     ] {
         let found = refused_in_run(line).unwrap_or_else(|| panic!("{line}"));
         assert_eq!(found.why, "the branch moves only by landing", "{line}");
-        assert!(found.instead.contains("mala commit -m 'bd-1: what changes'"), "{line}: {found}");
+        assert!(found.instead.contains("mala commit -m 'bd-1: "), "{line}: {found}");
     }
 }
 
@@ -279,8 +283,19 @@ fn an_agent_of_a_run_is_told_what_to_type() {
     assert_eq!(
         found.to_string(),
         "`git commit -m x` is refused in a run: the branch moves only by landing; \
-         offer your work: mala commit -m 'bd-1: what changes' [FILES]"
+         offer your work: mala commit -m 'bd-1: x'"
     );
+    for (typed, offered) in [
+        (&["-am", "bd-1: mend it"][..], "'bd-1: mend it'"),
+        (&["--message=mend it", "file"], "'bd-1: mend it'"),
+        (&["-qmmended"], "'bd-1: mended'"),
+        (&["--message", "of bd-12"], "'bd-1: of bd-12'"),
+        (&["-m", "use `x`", "-m", "more"], "'bd-1: what changes'"),
+        (&["--allow-empty", "-F", "file"], "'bd-1: what changes'"),
+    ] {
+        let told = refused_words_in_run(["git", "commit"].iter().chain(typed).copied()).unwrap().instead;
+        assert_eq!(told, format!("offer your work: mala commit -m {offered}"), "{typed:?}");
+    }
     let unknown = RunAgent { branch: None, mark: None };
     assert!(unknown.refusal().ends_with("mala commit -m 'ISSUE: what changes'"));
     let variable = variable_objection("GIT_INDEX_FILE", Some(&run_agent())).unwrap();

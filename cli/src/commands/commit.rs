@@ -209,10 +209,6 @@ fn ask_to_offer(args: &CommitArgs, context: &Context, commit: Option<&Oid>) -> R
 fn undo(args: &CommitArgs, context: &Context, scope: &Scope) -> Result<Code, CliError> {
     let mut store = open(scope)?;
     let Party { agent, run, .. } = args.caller.party(context, &mut store, None, None)?;
-    if run.is_some() {
-        return Err(CliError::refused("there is nothing to take back: the branch has not moved")
-            .hint("offer again with `mala commit -m MESSAGE`; the last offer counts"));
-    }
     let repo = Repo::new(scope.clone());
     // Hooks may be the agent's own, and would run out here with rights that its tree does not have.
     let repo = if context.supervised.is_some() { repo.without_hooks() } else { repo };
@@ -229,6 +225,11 @@ fn undo(args: &CommitArgs, context: &Context, scope: &Scope) -> Result<Code, Cli
         detail["commit"] == id.as_str() && is_new
     };
     let is_seen = made.iter().any(|fact| is_this(&fact.detail));
+    // What has landed is signed by its agent, too.
+    if run.is_some() && !is_seen {
+        return Err(CliError::refused("there is nothing to take back: the branch has not moved")
+            .hint("the last offer counts; offer again: mala commit -m 'what changes'"));
+    }
     if !is_seen && !commit::is_signed_by(&commit, &agent) {
         let id = id.short();
         return Err(CliError::refused(format!("the last commit, {id}, is not known to be one of `{agent}`"))
@@ -251,6 +252,9 @@ fn is_as_before(files: usize) -> String {
 fn refused(error: CommitError, reader: &Reader<'_>) -> CliError {
     let hints: Vec<String> = match &error {
         CommitError::NotYours(files) | CommitError::HookAdded { files, .. } => reader.about(files).collect(),
+        CommitError::Nothing(_) => {
+            vec!["a commit of yours that is on the branch already is judged by: mala gate check".to_owned()]
+        }
         _ => Vec::new(),
     };
     hints.into_iter().fold(CliError::from(error), CliError::hint)

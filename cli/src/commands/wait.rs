@@ -59,7 +59,7 @@ fn must_exist(issue: &IssueId, context: &Context, scope: &Scope) -> Result<(), C
 fn park(context: &Context, store: &mut Store, party: &Party, issue: &IssueId) -> Result<Code, CliError> {
     if party.issue.as_ref() == Some(issue) {
         return Err(CliError::refused(format!("{issue} is your own issue"))
-            .hint("offer your work with `mala commit`, and end your turn"));
+            .hint("offer your work (mala commit -m 'what changes') and end your turn"));
     }
     store.wait_for_issue(&party.agent, issue)?;
     let run = party.run.as_ref().map(RunId::to_string);

@@ -13,6 +13,22 @@ pub fn word(name: impl AsRef<[u8]>) -> String {
     }
 }
 
+/// What commits or offers an agent's own files, as it is typed. `mark` names the issue. Some clients run no command with a backtick
+/// or `$` in it, however that is quoted, so a subject that has one gives way to a plain one.
+pub fn commit_line(mark: Option<&str>, subject: Option<&str>) -> String {
+    let is_plain = |subject: &&str| {
+        !subject.is_empty() && !subject.contains(|c: char| "`$".contains(c) || c.is_control())
+    };
+    let subject = subject.map(str::trim).filter(is_plain).unwrap_or("what changes");
+    let is_part = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    let names = |mark: &&str| subject.split(|c| !is_part(c)).any(|word| word == *mark);
+    let message = match mark.filter(|mark| !names(mark)) {
+        Some(mark) => format!("{mark}: {subject}"),
+        None => subject.to_owned(),
+    };
+    format!("mala commit -m {}", word(message))
+}
+
 /// `$'...'`, in which bytes that cannot be shown have names.
 fn escaped(bytes: &[u8]) -> String {
     let mut word = "$'".to_owned();
@@ -52,6 +68,20 @@ mod tests {
         assert_eq!(word("a\n\tb"), "$'a\\n\\tb'");
         assert_eq!(word(b"bad\xFFa"), "$'bad\\xFFa'");
         assert_eq!(word("\u{1b}[31m"), "$'\\x1B[31m'");
+    }
+
+    #[test]
+    fn a_line_that_commits_has_nothing_that_a_client_refuses() {
+        assert_eq!(commit_line(Some("bd-9"), Some("mend it ")), "mala commit -m 'bd-9: mend it'");
+        assert_eq!(
+            commit_line(Some("bd-9"), Some("for bd-9: mend it")),
+            "mala commit -m 'for bd-9: mend it'"
+        );
+        assert_eq!(commit_line(Some("bd-9"), Some("as bd-91")), "mala commit -m 'bd-9: as bd-91'");
+        assert_eq!(commit_line(None, None), "mala commit -m 'what changes'");
+        for odd in ["", " ", "use `x`", "a $(b)", "a\u{1b}b"] {
+            assert_eq!(commit_line(Some("bd-9"), Some(odd)), "mala commit -m 'bd-9: what changes'", "{odd}");
+        }
     }
 
     #[test]

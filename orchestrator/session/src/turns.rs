@@ -375,7 +375,7 @@ fn no_turn(cause: &Cause, longest: Duration) -> String {
     match cause {
         Cause::TimedOut => format!(
             "its turn did not come within {}, so it was not run; see who is testing: mala status; wait longer: \
-             mala test --wait 1h -- COMMAND, or `test.wait` in the settings",
+             mala test --wait 1h -- COMMAND; or set `test.wait` in the settings",
             span(longest)
         ),
         Cause::Held | Cause::GivenUp | Cause::Deadlock(_) => {

@@ -17,6 +17,7 @@ use std::thread;
 
 use mala_config::{Settings, ValidateSettings};
 use mala_core::scope::SETTINGS_FILE;
+use mala_core::shell::commit_line;
 use mala_core::{AgentId, CheckName, CommandPattern, Fence, IssueId, Pattern, PatternError, Timestamp};
 use mala_git::{Commit, FileChange, GitError, Oid, Ownership, OwnershipError, Repo, RepoPath};
 use mala_logs::chain::{ChainError, Verified};
@@ -112,6 +113,11 @@ impl Rules {
             documentation: docs.iter().map(pattern).collect::<Result<_, _>>()?,
         })
     }
+
+    /// What to type to commit work on this issue.
+    fn commit_line(&self, issue: Option<&IssueId>) -> String {
+        commit_line(issue.map(|issue| self.issue.token(issue)).as_deref(), None)
+    }
 }
 
 /// What is to be judged.
@@ -193,8 +199,9 @@ pub fn check(
         (None, None) => vec![Check::fail(
             CheckName::Outcome,
             format!(
-                "nothing was committed: use `mala commit`, or end the last message with the line \
-                 `{MARKER}no-change: REASON` (or obsolete, already-complete)"
+                "nothing was committed: commit your own files with: {}; or, if there is nothing to do, end the last message with \
+                 the line `{MARKER}no-change: REASON` (or obsolete, already-complete)",
+                rules.commit_line(subject.issue.as_ref())
             ),
         )],
     };
@@ -301,17 +308,21 @@ impl Judge<'_> {
         if self.rules.issue.names(&commit.message, issue) {
             return Check::pass(NAME, format!("the message names `{token}`"));
         }
+        let again = commit_line(Some(&token), commit.message.lines().next());
         let remedy = match (&self.subject.agent, head == Some(&commit.id)) {
-            _ if self.subject.place == CommitPlace::Candidate => {
-                format!("offer it again with `mala commit -m '{token}: ...'`")
+            _ if self.subject.place == CommitPlace::Candidate => format!("offer it again: {again}"),
+            (Some(_), true) => {
+                format!("take it back and commit it again: mala commit --undo && {again}")
             }
-            (Some(_), _) => {
-                format!("{}; then commit with `mala commit -m '{token}: ...'`", self.take_back(commit, head))
-            }
+            (Some(_), false) => format!("{}; then commit it again: {again}", self.take_back(commit, head)),
             (None, true) => "`git commit --amend` it".to_owned(),
             (None, false) => format!("`git rebase -i {}^` lets you reword it", commit.id.short()),
         };
-        Check::fail(NAME, format!("the message does not name `{token}` as a word of its own: {remedy}"))
+        let id = commit.id.short();
+        Check::fail(
+            NAME,
+            format!("the message of {id} does not name `{token}` as a word of its own: {remedy}"),
+        )
     }
 
     fn newer_than_claim(&self, commit: &Commit) -> Result<Check, GateError> {

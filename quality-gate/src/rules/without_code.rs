@@ -16,7 +16,10 @@ impl Judge<'_> {
         if kind == Kind::DocsOnly {
             return Ok(vec![Check::fail(
                 NAME,
-                "docs-only was declared, but nothing was committed: use `mala commit`",
+                format!(
+                    "docs-only was declared, but nothing was committed: commit your own files with: {}",
+                    self.rules.commit_line(self.subject.issue.as_ref())
+                ),
             )]);
         }
         let mut checks = vec![self.nothing_left(kind)?];

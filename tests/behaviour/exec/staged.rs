@@ -132,5 +132,5 @@ fn a_refusal_names_the_files_their_holder_and_what_to_do_instead() {
         "{answer:?}"
     );
     assert!(answer.err.contains("it would commit `held.txt`, held by `other` (issue bd-7)"), "{answer:?}");
-    assert!(answer.err.contains("mala commit -m MESSAGE FILE"), "{answer:?}");
+    assert!(answer.err.contains("mala commit -m 'what changes'"), "{answer:?}");
 }

@@ -10,7 +10,7 @@ const TRY: &str = r#"
     try() { name=$1; shift; sh -c "$*" > "$OUT/$name" 2>&1; echo "exit $?" >> "$OUT/$name"; }
 "#;
 
-const LINE: &str = "the branch moves only by landing; offer your work: mala commit -m 'bd-1: what changes'";
+const LINE: &str = "offer your work: mala commit -m 'bd-1: ";
 
 /// Runs `attempts` as an agent of a run, one after the other, and gives what each said.
 fn tried(batch: &Batch, attempts: &[&str]) -> Vec<String> {

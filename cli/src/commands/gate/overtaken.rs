@@ -24,9 +24,12 @@ pub(crate) fn refuse_overtaking(repo: &Repo, store: &mut Store) -> Result<(), Cl
          `{name}` takes no others until it has landed: see mala queue",
         entry.id, entry.overtaken,
     ))
+    .hint(match &entry.issue {
+        Some(issue) => format!("wait until it has landed: mala wait {}", word(issue.as_str())),
+        None => format!("look at it: mala queue show {}", entry.id),
+    })
     .hint(format!(
-        "offer what is staged to the queue instead: mala land \"$(git commit-tree -p HEAD -m MESSAGE \"$(git write-tree)\")\" \
-         --target {}",
+        "or offer it from a branch of its own: git switch -c offered && git commit -m 'what changes' && mala land offered --target {}",
         word(&name)
     ))
     .hint("a commit that cannot wait makes it lose once more: git commit --no-verify"))

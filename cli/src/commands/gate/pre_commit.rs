@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use clap::Args;
 use mala_agents::git::RunAgent;
 use mala_config::Settings;
-use mala_core::{AgentId, Scope};
+use mala_core::shell::commit_line;
+use mala_core::{AgentId, IssueId, Scope};
 use mala_gate::{StoreOwnership, hooks};
 use mala_git::commit::is_draft;
 use mala_git::{Repo, Unfit};
@@ -81,12 +82,13 @@ pub(super) fn cmd_pre_commit(args: &PreCommitArgs, context: &Context) -> Result<
     let folder = env::var_os("GIT_PREFIX").unwrap_or_default();
     let reader = Reader::new(repo.scope(), &context.here.join(folder));
     reader.about(&offending).for_each(|hint| context.ui.hint(&hint));
-    context.ui.hint(match subject.agent {
-        Some(_) if run.is_some() => "offer only your own files: mala commit -m MESSAGE FILES",
-        Some(_) => {
-            "commit only your own files, and leave what others have staged: mala commit -m MESSAGE, or git commit -- FILES"
-        }
-        None => "unstage them: git restore --staged FILE",
+    context.ui.hint(&match (&subject.agent, &run) {
+        (Some(_), Some(run)) => run.offer(),
+        (Some(_), None) => format!(
+            "commit only your own files, and leave what others have staged: {}",
+            commit_line(subject.issue.as_ref().map(IssueId::as_str), None)
+        ),
+        (None, _) => "unstage them: git restore --staged FILE".to_owned(),
     });
     Ok(Code::from(REFUSED))
 }

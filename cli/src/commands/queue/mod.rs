@@ -121,7 +121,7 @@ pub(super) fn refuse_agents(context: &Context, store: &mut Store) -> Result<(), 
             "`{}` is an agent: the landing queue is steered by people",
             party.agent
         ))
-        .hint("offer your own work: mala commit -m 'ISSUE: MESSAGE'; it lands when you end your turn")),
+        .hint("it lands when you end your turn; offer your own work: mala commit -m 'what changes'")),
         None => Ok(()),
     }
 }

@@ -222,7 +222,7 @@ impl GitGuard {
                 Some("the index holds what everybody has staged: change it by git, for your own files")
             }
             Action::Write | Action::Link if self.is_branch(path) => {
-                Some("the branch moves by commits: mala commit -m MESSAGE FILE")
+                Some("the branch moves by commits: mala commit -m 'what changes'")
             }
             _ => None,
         }

@@ -19,7 +19,7 @@ use crate::wants::{key, want_of};
 /// So many files are named in a refusal.
 const MAX_NAMED_FILES: usize = 3;
 const OWN_FILES: &str =
-    "name your own files: git add FILE, git restore --staged FILE, mala commit -m MESSAGE FILE";
+    "name your own files: git add FILE, git restore --staged FILE, mala commit -m 'what changes'";
 
 impl StoreGuard {
     /// Why a file of git must not be replaced: the index would say something else about files of others, or the branch.
@@ -56,7 +56,7 @@ impl StoreGuard {
         let foreign = found.and_then(|paths| self.foreign(&paths).map_err(|error| causes(&error)));
         match foreign {
             Ok(foreign) => foreign.map(|foreign| {
-                format!("it would commit {foreign}; commit your own: mala commit -m MESSAGE FILE")
+                format!("it would commit {foreign}; commit your own: mala commit -m 'what changes'")
             }),
             Err(why) => Some(format!("what it would commit cannot be found out: {why}")),
         }

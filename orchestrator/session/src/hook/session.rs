@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
         Ok(Answer::Context(format!(
             "You are agent `{}` in a git checkout that other agents share ({others}). A file belongs to the first who writes \
              it; a refused write names its holder. See who holds what: `mala status`. Ask for a file: `mala lock ask FILE \
-             --why REASON`; answer those who ask you. Commit only your own files: `mala commit -m MESSAGE`. Run tests with `mala test -- COMMAND`. Do \
+             --why REASON`; answer those who ask you. Commit only your own files: `mala commit -m 'what changes'`. Run tests with `mala test -- COMMAND`. Do \
              not use git commands that move the whole tree (switch, stash, reset, rebase, clean).",
             self.party.agent
         )))

@@ -201,7 +201,10 @@ fn the_issue_must_be_named_as_a_whole() {
     d.w.git(&["commit", "-q", "--amend", "-m", "sub-proj-1: an id that ends like it"]);
     d.subject.commit = Some(d.w.head());
     let detail = d.fails("issue-id");
-    assert!(detail.contains("`bd-proj-1`") && detail.contains("`mala commit --undo`"), "{detail}");
+    assert!(
+        detail.contains("`bd-proj-1`") && detail.contains("mala commit --undo && mala commit -m "),
+        "{detail}"
+    );
     d.w.git(&["commit", "-q", "--amend", "-m", "subject\n\nMala-Issue: proj-1"]);
     d.subject.commit = Some(d.w.head());
     d.fails("issue-id");

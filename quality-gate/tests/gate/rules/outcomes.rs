@@ -21,7 +21,9 @@ fn no_change_is_accepted_from_an_agent_that_changed_nothing() {
 #[test]
 fn saying_nothing_or_saying_it_in_passing_is_not_enough() {
     let mut d = Desk::new();
-    assert!(d.fails("outcome").starts_with("nothing was committed: use `mala commit`"));
+    assert!(
+        d.fails("outcome").starts_with("nothing was committed: commit your own files with: mala commit -m ")
+    );
     says(&mut d, "I could have said MALA-OUTCOME: no-change: x");
     d.fails("outcome");
     says(&mut d, "MALA-OUTCOME: no-change: x\nBut I did not mean it.");
