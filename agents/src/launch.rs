@@ -4,6 +4,8 @@
 //! mala nor, where that can be helped, by the client. What the user has set up besides, other tool servers for example,
 //! stays as it is.
 
+pub mod home;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -11,8 +13,9 @@ use serde_json::{Value, json};
 use crate::Client;
 use crate::install::{INJECTED, Origin, events, group, plugin, plugin_command, quoted_command, timeout};
 
-/// What carries mala into gemini and opencode. A profile that set these itself would start a client without hooks.
-pub(crate) const GEMINI_SETTINGS: &str = "GEMINI_CLI_SYSTEM_SETTINGS_PATH";
+use home::Home;
+
+/// What carries mala into opencode. A profile that set it itself would start a client without hooks.
 pub(crate) const OPENCODE_CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
 
 /// What is added to a client's start.
@@ -23,26 +26,29 @@ pub struct Injection {
     pub env: Vec<(String, String)>,
     /// Files that must be there before it starts.
     pub files: Vec<(PathBuf, String)>,
+    /// A home that must be there before it starts.
+    pub home: Option<Home>,
 }
 
 /// How `client` is started in the checkout `root` with hooks that call `mala` and with mala's own tools. `folder` takes
-/// files that belong to this run; it must be absolute and out of the agents' reach.
+/// files that belong to this process; it must be absolute, and out of the agents' reach unless it becomes the client's
+/// home.
 pub fn injection(client: Client, mala: &str, root: &Path, folder: &Path) -> Injection {
     match client {
         Client::Claude => Injection { args: claude(mala), ..Injection::default() },
         Client::Codex => Injection { args: codex(mala, root), ..Injection::default() },
         Client::Gemini => {
-            let file = folder.join("gemini-settings.json");
             // Its user was not asked about this server, and nobody is there to be asked.
             let server = json!({ "command": mala, "args": ["mcp"], "trust": true });
             // What a hook says when a session starts becomes a message of the user. It drops that on resume, and the task with it.
             let events: Vec<&str> =
                 events(client).iter().copied().filter(|event| *event != "SessionStart").collect();
-            let hooks = hooks(client, &events, mala);
-            let text = format!("{{{hooks},\"mcpServers\":{}}}\n", json!({ "mala": server }));
+            let text =
+                format!("{{{},\"mcpServers\":{}}}", hooks(client, &events, mala), json!({ "mala": server }));
+            let ours = serde_json::from_str(&text).expect("hooks are valid JSON");
             Injection {
-                env: vec![(GEMINI_SETTINGS.to_owned(), file.display().to_string())],
-                files: vec![(file, text)],
+                env: vec![(home::VARIABLE.to_owned(), folder.display().to_string())],
+                home: Some(Home { path: folder.to_owned(), ours }),
                 ..Injection::default()
             }
         }
@@ -60,6 +66,13 @@ pub fn injection(client: Client, mala: &str, root: &Path, folder: &Path) -> Inje
     }
 }
 
+/// The directory of the checkout into which `client` installs packages when it is first there, and the arguments with which it
+/// does only that. It does so at every start until they are there, so it is better done before there are agents.
+pub fn first_visit(client: Client) -> Option<(&'static str, &'static [&'static str])> {
+    // It waits for them because a plugin is configured: ours.
+    (client == Client::Opencode).then_some((".opencode", &["debug", "config"]))
+}
+
 /// True if a client that was started with these arguments and this environment, both separated by NUL as the kernel shows
 /// them, has hooks of [`injection`]. Then the project's hooks, which it calls as well, have nothing to add.
 pub fn is_injected(client: Client, args: &[u8], env: &[u8]) -> bool {
@@ -72,7 +85,8 @@ pub fn is_injected(client: Client, args: &[u8], env: &[u8]) -> bool {
         Client::Claude | Client::Codex => {
             String::from_utf8_lossy(args).contains(&format!("hook {client} {INJECTED}"))
         }
-        Client::Gemini => variable(GEMINI_SETTINGS).is_some_and(|file| is_marked(&file)),
+        Client::Gemini => variable(home::VARIABLE)
+            .is_some_and(|home| is_marked(&home::settings_file(Path::new(&home)).to_string_lossy())),
         Client::Opencode => variable(OPENCODE_CONFIG).is_some_and(|config| {
             let config: Value = serde_json::from_str(&config).unwrap_or_default();
             let plugin = config["plugin"][0].as_str().and_then(|plugin| plugin.strip_prefix("file://"));
@@ -96,10 +110,7 @@ pub fn hook_command(client: Client, injection: &Injection) -> Option<String> {
             let table: toml::Table = toml::from_str(given).ok()?;
             command(&serde_json::to_value(table).ok()?, "PreToolUse")
         }
-        Client::Gemini => {
-            let (_, text) = injection.files.first()?;
-            command(&serde_json::from_str(text).ok()?, "BeforeTool")
-        }
+        Client::Gemini => command(&injection.home.as_ref()?.ours, "BeforeTool"),
         Client::Opencode => plugin_command(&injection.files.first()?.1),
     }
 }
@@ -200,11 +211,10 @@ mod tests {
     }
 
     #[test]
-    fn gemini_and_opencode_get_files_of_this_run() {
+    fn gemini_gets_a_home_and_opencode_a_file() {
         let gemini = injected(Client::Gemini, "mala");
-        let (file, text) = &gemini.files[0];
-        assert_eq!(gemini.env, [(GEMINI_SETTINGS.to_owned(), file.display().to_string())]);
-        let settings: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(gemini.env, [("GEMINI_CLI_HOME".to_owned(), "/run/x".to_owned())]);
+        let settings: Value = serde_json::from_str(&gemini.home.unwrap().settings(None).unwrap()).unwrap();
         assert_eq!(settings["hooks"]["BeforeTool"][0]["hooks"][0]["timeout"], 30_000);
         assert_eq!(settings["mcpServers"]["mala"]["args"], json!(["mcp"]));
         assert_eq!(settings["hooks"].get("SessionStart"), None, "its context would cost the task on resume");
@@ -235,11 +245,16 @@ mod tests {
             for (file, text) in &injection.files {
                 std::fs::write(file, text).unwrap();
             }
+            if let Some(home) = &injection.home {
+                let file = home::settings_file(&home.path);
+                std::fs::create_dir(file.parent().unwrap()).unwrap();
+                std::fs::write(file, home.settings(None).unwrap()).unwrap();
+            }
             let args = injection.args.join("\0");
             let env: Vec<String> =
                 injection.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
             assert!(is_injected(client, args.as_bytes(), env.join("\0").as_bytes()), "{client}");
-            let other = format!("HOME=/root\0{GEMINI_SETTINGS}=/dev/null\0{OPENCODE_CONFIG}={{}}");
+            let other = format!("HOME=/root\0{}=/dev\0{OPENCODE_CONFIG}={{}}", home::VARIABLE);
             assert!(!is_injected(client, b"claude\0-p\0hello", other.as_bytes()), "{client}");
         }
     }

@@ -138,6 +138,14 @@ pub enum Problem {
         /// Who set that.
         max_origin: Origin,
     },
+    /// A model that charges for one half only.
+    #[error("the price of `{model}` has no `{missing}`")]
+    HalfAPrice {
+        /// The model.
+        model: String,
+        /// The field that is not there.
+        missing: &'static str,
+    },
 }
 
 impl Problem {
@@ -149,7 +157,7 @@ impl Problem {
             }
             Self::Value { origin, .. } => origin.place(),
             Self::TtlOverMax { ttl_origin, max_origin, .. } => ttl_origin.place().or(max_origin.place()),
-            Self::Unreadable { .. } | Self::UnknownSetting { .. } => None,
+            Self::Unreadable { .. } | Self::UnknownSetting { .. } | Self::HalfAPrice { .. } => None,
         }
     }
 }
@@ -164,6 +172,11 @@ impl Diagnostic for Problem {
             Self::Field { name, legal, .. } => format!("`{name}` takes {legal}"),
             Self::UnknownSetting { name, .. } => suggest::setting_help(name),
             Self::TtlOverMax { .. } => "shorten `lock.ttl` or raise `lock.max_ttl`".to_owned(),
+            Self::HalfAPrice { model, .. } => {
+                format!(
+                    "below [price], in dollars for a million tokens: \"{model}\" = {{ input = 2.0, output = 10.0 }}"
+                )
+            }
         };
         Some(Box::new(help))
     }

@@ -59,6 +59,9 @@ impl FileLayer {
         if tables::SECTIONS.contains(&&**section) {
             return self.named_tables(resolver, section, value);
         }
+        if &**section == tables::VARIABLES {
+            return self.variables(resolver, value);
+        }
         let known = sections().contains(&&**section);
         match (known, value.get_ref()) {
             (true, DeValue::Table(entries)) => {
@@ -108,6 +111,24 @@ impl FileLayer {
             }
             for (field, value) in in_file_order(fields) {
                 self.field(resolver, (section, name.get_ref()), (field, value));
+            }
+        }
+    }
+
+    /// `[env]`
+    fn variables(&self, resolver: &mut Resolver, value: &Value<'_>) {
+        let DeValue::Table(entries) = value.get_ref() else {
+            let place = self.document.place(value.span());
+            return resolver.reject(Problem::NotASection { section: tables::VARIABLES.to_owned(), place });
+        };
+        for (name, value) in in_file_order(entries) {
+            if let Err(reason) = resolver.tables().env.set(name.get_ref(), value.get_ref()) {
+                resolver.reject(Problem::Field {
+                    name: format!("{}.{}", tables::VARIABLES, name.get_ref()),
+                    legal: "a text such as \"postgres:///app_{slot}\"".to_owned(),
+                    place: self.document.place(value.span()),
+                    reason,
+                });
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::DEFAULTS;
+use crate::suggest::setting_help;
 use crate::table::{SETTINGS, Setting};
 
 const PREFIX: &str = "MALA_";
@@ -52,6 +54,21 @@ impl Key {
         format!("{PREFIX}{}_{}", self.section(), self.name()).to_ascii_uppercase()
     }
 
+    /// The setting that somebody has named, by its name of today or an earlier one. If there is none, what to say about it.
+    pub fn named(dotted: &str) -> Result<Self, String> {
+        Self::find(dotted).or_else(|| Self::renamed(dotted)).ok_or_else(|| setting_help(dotted))
+    }
+
+    /// What it is for and what it may hold, in words: the comment above its default.
+    pub fn about(self) -> String {
+        let section = DEFAULTS.find(&format!("\n[{}]\n", self.section())).unwrap_or_default();
+        let line = format!("\n{} = ", self.name());
+        let above = DEFAULTS[section..].find(&line).map_or("", |at| &DEFAULTS[section..section + at]);
+        let mut lines: Vec<&str> = above.lines().rev().map_while(|line| line.strip_prefix("# ")).collect();
+        lines.reverse();
+        lines.join(" ")
+    }
+
     /// Its line in the table.
     pub(crate) fn setting(self) -> &'static Setting {
         &SETTINGS[self.0]
@@ -87,6 +104,17 @@ pub(crate) fn variable_to_dotted(variable: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_key_says_what_it_is_for() {
+        for key in Key::all() {
+            let about = key.about();
+            assert!(about.ends_with('.') && about.contains(&key.setting().legal()), "{key}: {about}");
+        }
+        let named = |name| Key::named(name).map(|key| key.to_string());
+        assert_eq!(named("logs.keep").as_deref(), Ok("retain.age"));
+        assert_eq!(named("lock.tll"), Err("did you mean `lock.ttl`?".to_owned()));
+    }
 
     #[test]
     fn every_key_is_found_by_its_name_and_by_its_variable() {

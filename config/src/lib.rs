@@ -19,6 +19,7 @@ mod load;
 mod new_file;
 mod place;
 mod preset;
+mod price;
 mod proposal;
 mod resolver;
 mod settings;
@@ -28,6 +29,7 @@ mod table;
 mod tables;
 mod user_file;
 mod value;
+mod variables;
 mod warning;
 
 pub use duration::{DurationError, format_duration, parse_duration};
@@ -37,17 +39,19 @@ pub use load::{Entry, Loaded, Override, Sources};
 pub use new_file::{render_new_file, with_preset};
 pub use place::{Origin, Place};
 pub use preset::{Preset, Setup, SetupCommand};
+pub use price::{Price, Prices};
 pub use proposal::{Proposal, ProposedCommand};
 pub use settings::{
     AskSettings, Cold, EmptyRun, EnforcementSettings, GateSettings, HealthSettings, Hold, IssueSettings,
-    KeepSettings, Land, LockSettings, NoChange, ProjectSettings, QueueSettings, RetainSettings, RunSettings,
-    Settings, Source, StatusSettings, TakeAdded, TestSettings, TranscriptSettings, Unlocked,
-    ValidateSettings,
+    KeepSettings, Land, LockSettings, NoChange, NotifySettings, ProjectSettings, QueueSettings,
+    RetainSettings, RunSettings, Settings, Source, StatusSettings, TakeAdded, TestSettings,
+    TranscriptSettings, Unlocked, ValidateSettings,
 };
 pub use size::{SizeError, format_size, parse_size};
 pub use tables::{AgentKind, AgentTable, MutexTable, PromptBy};
 pub use user_file::{user_file, user_state_dir};
 pub use value::ValueError;
+pub use variables::{Share, ShareTemplate, Variables};
 pub use warning::Warning;
 
 /// Layer zero and the documentation of every setting: a complete, commented `mala.toml`.

@@ -51,6 +51,10 @@ pub struct Entry<'a> {
     pub key: Key,
     /// Its value, as it would be written in `mala.toml`.
     pub value: String,
+    /// The same as it would be typed in a variable or an argument.
+    pub plain: String,
+    /// The value that it has unless somebody says otherwise, as it would be written in `mala.toml`.
+    pub default: String,
     /// Who set it.
     pub origin: &'a Origin,
 }
@@ -77,9 +81,12 @@ impl Default for Settings {
 impl Loaded {
     /// Every setting with its value and its origin, in the order of the documentation.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        Key::all().map(|key| Entry {
+        let defaults = Settings::default();
+        Key::all().map(move |key| Entry {
             key,
             value: key.setting().toml(&self.settings),
+            plain: key.setting().plain(&self.settings),
+            default: key.setting().toml(&defaults),
             origin: &self.origins[key.index()],
         })
     }

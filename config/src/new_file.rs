@@ -35,7 +35,7 @@ pub fn render_new_file(proposal: &Proposal) -> String {
     settings.queue.setup.clone_from(&proposal.setup);
     let mut text = format!(
         "# Settings of mala for this repository. Everything that is left out has its default;\n\
-         # all settings are described in config/src/defaults.toml of mala.\n\n\
+         # all settings, and what each one is for: mala config, mala config explain KEY\n\n\
          [project]\n{}preset = \"{}\"\n",
         about(&settings),
         preset.name()
@@ -135,7 +135,7 @@ mod tests {
     fn a_new_file_is_short_and_says_what_the_preset_brings() {
         insta::assert_snapshot!(render_new_file(&Proposal::for_preset(Preset::Rust)), @r#"
         # Settings of mala for this repository. Everything that is left out has its default;
-        # all settings are described in config/src/defaults.toml of mala.
+        # all settings, and what each one is for: mala config, mala config explain KEY
 
         [project]
         # What kind of project this is: none, python, python-uv, rust, node or go.

@@ -17,6 +17,9 @@ use crate::settings::Settings;
 use crate::value::{Given, ValueError};
 use crate::warning::Warning;
 
+/// The variable with prices of models. Other tables have names of the user's own, and no variable.
+const PRICES: &str = "MALA_PRICE";
+
 /// The settings so far.
 #[derive(Debug)]
 pub(crate) struct Resolver {
@@ -65,12 +68,22 @@ impl Resolver {
                 self.set_variable(key, value);
                 continue;
             }
+            if name == PRICES {
+                self.price_variable(value);
+                continue;
+            }
             let Some(dotted) = variable_to_dotted(&name) else { continue };
             match Key::find(&dotted).filter(|key| key.variable() == name) {
                 Some(key) => self.set_variable(key, value),
                 None => self.warn(Warning::Variable { name: name.into_owned(), dotted }),
             }
         }
+    }
+
+    /// Prices of single models, as they would stand in an inline table.
+    fn price_variable(&mut self, value: &OsStr) {
+        let table = format!("price = {{ {} }}", value.to_string_lossy());
+        FileLayer::new(PRICES, table, |_| Origin::Environment(PRICES.to_owned())).apply(self);
     }
 
     fn set_variable(&mut self, key: Key, value: &OsStr) {
@@ -120,6 +133,7 @@ impl Resolver {
         // A value that was refused has left an older one in place; comparing that would only confuse.
         if self.problems.is_empty() {
             self.check_ttl();
+            self.check_prices();
         }
         ConfigError::check(self.problems)?;
         Ok(Loaded { settings: self.settings, warnings: self.warnings, origins: self.origins })
@@ -134,6 +148,13 @@ impl Resolver {
                 max: format_duration(lock.max_ttl),
                 max_origin: self.origin("lock.max_ttl"),
             });
+        }
+    }
+
+    fn check_prices(&mut self) {
+        if let Some((model, missing)) = self.settings.prices.incomplete() {
+            let model = model.to_owned();
+            self.reject(Problem::HalfAPrice { model, missing });
         }
     }
 

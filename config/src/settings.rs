@@ -7,7 +7,9 @@ use std::time::Duration;
 use mala_core::CommandPattern;
 
 use crate::preset::Preset;
+use crate::price::Prices;
 use crate::tables::{AgentTable, MutexTable};
+use crate::variables::{ShareTemplate, Variables};
 
 /// Every setting, resolved over all layers.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +36,8 @@ pub struct Settings {
     pub asks: AskSettings,
     /// `[run]`
     pub run: RunSettings,
+    /// `[notify]`
+    pub notify: NotifySettings,
     /// `[keep]`
     pub keep: KeepSettings,
     /// `[status]`
@@ -42,10 +46,24 @@ pub struct Settings {
     pub health: HealthSettings,
     /// `[retain]`
     pub retain: RetainSettings,
+    /// `[env]`
+    pub env: Variables,
     /// `[mutex.NAME]`, in the order of their names.
     pub mutexes: Vec<MutexTable>,
     /// `[agents.NAME]`, in the order of their names.
     pub agents: Vec<AgentTable>,
+    /// `[price.MODEL]`
+    pub prices: Prices,
+}
+
+/// `[notify]`: who is told what a person should know while nobody watches. Empty texts mean nobody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotifySettings {
+    pub command: String,
+    pub webhook: String,
+    pub desktop: bool,
+    /// How long each of them may take.
+    pub timeout: Duration,
 }
 
 /// `[keep]`: how much of what git does not hold is put back if an agent removes it. In bytes; zero is no bound.
@@ -164,6 +182,11 @@ pub struct RunSettings {
     pub no_change: NoChange,
     pub take_added: TakeAdded,
     pub hold: Hold,
+    /// Commands before each attempt, and after it.
+    pub before: Vec<ShareTemplate>,
+    pub after: Vec<ShareTemplate>,
+    /// How long each of them may take.
+    pub command_timeout: Duration,
 }
 
 /// `[lock]`: leases, waiting, and what is locked together.
@@ -391,12 +414,23 @@ impl Settings {
             no_change: NoChange::Close,
             take_added: TakeAdded::Now,
             hold: Hold::Offer,
+            before: Vec::new(),
+            after: Vec::new(),
+            command_timeout: Duration::ZERO,
+        },
+        notify: NotifySettings {
+            command: String::new(),
+            webhook: String::new(),
+            desktop: true,
+            timeout: Duration::ZERO,
         },
         keep: KeepSettings { max_file: 1, max_total: 1, max_files: 0 },
         status: StatusSettings { refresh: Duration::ZERO },
         health: HealthSettings { waited_share: 0.0, mutex_wait: Duration::ZERO },
         retain: RetainSettings { age: Duration::ZERO, size: 1, refs: Duration::ZERO },
+        env: Variables::NONE,
         mutexes: Vec::new(),
         agents: Vec::new(),
+        prices: Prices::NONE,
     };
 }

@@ -5,7 +5,11 @@ use crate::tables;
 
 /// The section somebody probably meant.
 pub(crate) fn section(name: &str) -> Option<&'static str> {
-    closest(name, sections().into_iter().chain(tables::SECTIONS.iter().copied()), |section| section)
+    closest(name, all_sections(), |section| section)
+}
+
+fn all_sections() -> impl Iterator<Item = &'static str> {
+    sections().into_iter().chain([tables::VARIABLES]).chain(tables::SECTIONS.iter().copied())
 }
 
 /// The setting somebody probably meant: a similar name in the same section, or this very name in another one.
@@ -33,8 +37,7 @@ pub(crate) fn section_help(name: &str) -> String {
     if let Some(section) = section(name) {
         return format!("did you mean `[{section}]`?");
     }
-    let known = sections().into_iter().chain(tables::SECTIONS.iter().copied());
-    let known: Vec<String> = known.map(|section| format!("`[{section}]`")).collect();
+    let known: Vec<String> = all_sections().map(|section| format!("`[{section}]`")).collect();
     format!("the sections are {}", known.join(", "))
 }
 
@@ -94,7 +97,7 @@ mod tests {
         assert_eq!(suggested("lock.colour"), None);
         assert_eq!(section("telemetry"), None);
         insta::assert_snapshot!(setting_help("lock.colour"), @"`[lock]` has `ttl`, `max_ttl`, `max_wait`, `groups`");
-        insta::assert_snapshot!(setting_help("colour"), @"the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[keep]`, `[status]`, `[health]`, `[retain]`, `[mutex]`, `[agents]`");
-        insta::assert_snapshot!(section_help("telemetry"), @"the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[keep]`, `[status]`, `[health]`, `[retain]`, `[mutex]`, `[agents]`");
+        insta::assert_snapshot!(setting_help("colour"), @"the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[notify]`, `[keep]`, `[status]`, `[health]`, `[retain]`, `[env]`, `[mutex]`, `[agents]`, `[price]`");
+        insta::assert_snapshot!(section_help("telemetry"), @"the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[notify]`, `[keep]`, `[status]`, `[health]`, `[retain]`, `[env]`, `[mutex]`, `[agents]`, `[price]`");
     }
 }

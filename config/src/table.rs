@@ -13,6 +13,7 @@ use crate::preset::Preset;
 use crate::settings::{Cold, EmptyRun, Hold, Land, NoChange, Settings, Source, TakeAdded, Unlocked, Word};
 use crate::size::{EXAMPLE, format_size};
 use crate::value::{Given, MONEY, ValueError};
+use crate::variables::ShareTemplate;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -72,6 +73,13 @@ pub(crate) static SETTINGS: &[Setting] = &[
     choice::<NoChange>("run", "no_change"),
     choice::<TakeAdded>("run", "take_added"),
     choice::<Hold>("run", "hold"),
+    templates("run", "before", |s| &mut s.run.before),
+    templates("run", "after", |s| &mut s.run.after),
+    duration("run", "command_timeout", SECOND..=days(1), |s| &mut s.run.command_timeout),
+    text("notify", "command", None, |s| &mut s.notify.command),
+    text("notify", "webhook", None, |s| &mut s.notify.webhook),
+    switch("notify", "desktop", |s| &mut s.notify.desktop),
+    duration("notify", "timeout", SECOND..=HOUR, |s| &mut s.notify.timeout),
     size("keep", "max_file", |s| &mut s.keep.max_file),
     size("keep", "max_total", |s| &mut s.keep.max_total),
     count("keep", "max_files", 1..=u64::MAX, |s| &mut s.keep.max_files),
@@ -168,6 +176,7 @@ enum Kind {
     Groups(fn(&mut Settings) -> &mut Vec<String>),
     Commands(fn(&mut Settings) -> &mut Vec<CommandPattern>),
     CommandGroups(fn(&mut Settings) -> &mut Vec<Vec<CommandPattern>>),
+    Templates(fn(&mut Settings) -> &mut Vec<ShareTemplate>),
 }
 
 /// A setting that is one of a few words, whatever they mean.
@@ -243,6 +252,10 @@ impl Setting {
                 *of(settings) = given.command_groups()?;
                 Ok(())
             }
+            Kind::Templates(of) => {
+                *of(settings) = given.templates()?;
+                Ok(())
+            }
         }
     }
 
@@ -260,6 +273,7 @@ impl Setting {
             Kind::Text { of, .. } => of(settings).clone(),
             Kind::Patterns(of) | Kind::Folders(of) | Kind::Groups(of) => of(settings).join(", "),
             Kind::Commands(of) => strings(of(settings)).join(", "),
+            Kind::Templates(of) => strings(of(settings)).join(", "),
             Kind::CommandGroups(of) => {
                 of(settings).iter().map(|group| strings(group).join(" = ")).collect::<Vec<_>>().join(", ")
             }
@@ -276,6 +290,7 @@ impl Setting {
             Kind::Fraction(_) | Kind::Count(_) | Kind::Switch(_) => self.plain(settings),
             Kind::Patterns(of) | Kind::Folders(of) | Kind::Groups(of) => list(of(copy)),
             Kind::Commands(of) => list(&strings(of(copy))),
+            Kind::Templates(of) => list(&strings(of(copy))),
             Kind::CommandGroups(of) => {
                 let groups: Vec<String> = of(copy).iter().map(|group| list(&strings(group))).collect();
                 format!("[{}]", groups.join(", "))
@@ -310,6 +325,7 @@ impl Setting {
             Kind::Folders(_) => "a list of folders in the repository such as [\"target\"]".to_owned(),
             Kind::Groups(_) => "a list of groups of names such as [\"schema.src schema.lock\"]".to_owned(),
             Kind::Commands(_) => "a list of commands such as [\"cargo test\"]".to_owned(),
+            Kind::Templates(_) => "a list of commands such as [\"createdb app_{slot}\"]".to_owned(),
             Kind::CommandGroups(_) => {
                 "a list of lists of commands such as [[\"make test\", \"cargo test\"]]".to_owned()
             }
@@ -406,8 +422,16 @@ const fn command_groups(
     Setting { section, name, kind: Kind::CommandGroups(of) }
 }
 
-fn strings(patterns: &[CommandPattern]) -> Vec<String> {
-    patterns.iter().map(ToString::to_string).collect()
+const fn templates(
+    section: &'static str,
+    name: &'static str,
+    of: fn(&mut Settings) -> &mut Vec<ShareTemplate>,
+) -> Setting {
+    Setting { section, name, kind: Kind::Templates(of) }
+}
+
+fn strings(entries: &[impl ToString]) -> Vec<String> {
+    entries.iter().map(ToString::to_string).collect()
 }
 
 fn quoted(text: &str) -> String {
@@ -426,7 +450,7 @@ mod tests {
     use toml::de::DeTable;
 
     use super::*;
-    use crate::{DEFAULTS, Key};
+    use crate::{DEFAULTS, Key, tables};
 
     /// `section.name` of every entry of the embedded file.
     fn documented() -> Vec<String> {
@@ -435,7 +459,8 @@ mod tests {
             let entries = table[section].get_ref().as_table().unwrap();
             entries.keys().map(|name| format!("{section}.{}", name.get_ref())).collect()
         };
-        table.keys().flat_map(|section| names(section.get_ref())).collect()
+        let settings = table.keys().filter(|section| !tables::SECTIONS.contains(&section.get_ref().as_ref()));
+        settings.flat_map(|section| names(section.get_ref())).collect()
     }
 
     #[test]
@@ -483,7 +508,7 @@ mod tests {
     fn every_field_has_its_line_in_the_table() {
         let printed = format!("{:#?}", Settings::BLANK);
         let fields = printed.lines().filter(|line| line.contains(": ") && line.ends_with(','));
-        // The two kinds of tables have no line.
+        // The two lists of tables have no line.
         assert_eq!(fields.count(), SETTINGS.len() + 2);
     }
 
@@ -540,6 +565,13 @@ mod tests {
         run.no_change: "ask" or "close"
         run.take_added: "next-run" or "now"
         run.hold: "auto", "landing" or "offer"
+        run.before: a list of commands such as ["createdb app_{slot}"]
+        run.after: a list of commands such as ["createdb app_{slot}"]
+        run.command_timeout: a duration from 1s to 1d
+        notify.command: a text
+        notify.webhook: a text
+        notify.desktop: true or false
+        notify.timeout: a duration from 1s to 1h
         keep.max_file: a size such as "20GB", or empty for no bound
         keep.max_total: a size such as "20GB", or empty for no bound
         keep.max_files: a whole number, 1 or more

@@ -1,4 +1,4 @@
-//! Tables with names of the user's own: `[mutex.NAME]` and `[agents.NAME]`.
+//! Tables with names of the user's own: `[mutex.NAME]`, `[agents.NAME]` and `[price.MODEL]`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,10 @@ use crate::settings::{Settings, Word};
 use crate::value::{Given, MONEY, ValueError};
 
 /// The sections whose entries are tables.
-pub(crate) const SECTIONS: &[&str] = &["mutex", "agents"];
+pub(crate) const SECTIONS: &[&str] = &["mutex", "agents", "price"];
+
+/// The section whose entries are variables.
+pub(crate) const VARIABLES: &str = "env";
 
 /// `[mutex.NAME]`: commands that take turns among themselves.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,10 +95,10 @@ const AGENT_FIELDS: &[&str] =
 impl Settings {
     /// Makes sure that the table is there.
     pub(crate) fn open_table(&mut self, section: &str, name: &str) -> Result<(), ValueError> {
-        if section == "agents" {
-            self.agent_table(name);
-        } else {
-            self.mutex_table(name)?;
+        match section {
+            "agents" => drop(self.agent_table(name)),
+            "price" => self.prices.open(name),
+            _ => drop(self.mutex_table(name)?),
         }
         Ok(())
     }
@@ -107,13 +110,14 @@ impl Settings {
         field: &str,
         value: &DeValue<'_>,
     ) -> Result<Taken, ValueError> {
-        if section == "agents" {
-            self.agent_table(name).set(field, value)
-        } else if field == "commands" {
-            self.mutex_table(name)?.commands = Given::Toml(value).commands()?;
-            Ok(Taken::Yes)
-        } else {
-            Ok(Taken::Unknown(MUTEX_FIELDS))
+        match (section, field) {
+            ("agents", _) => self.agent_table(name).set(field, value),
+            ("price", _) => self.prices.set(name, field, value),
+            (_, "commands") => {
+                self.mutex_table(name)?.commands = Given::Toml(value).commands()?;
+                Ok(Taken::Yes)
+            }
+            _ => Ok(Taken::Unknown(MUTEX_FIELDS)),
         }
     }
 
@@ -177,6 +181,10 @@ pub(crate) fn legal(section: &str, field: &str) -> String {
     let words = |words: Vec<&str>| words.join(", ");
     match (section, field) {
         ("mutex", _) => "a list of commands such as [\"make db-test\"]".to_owned(),
+        ("price", "date") => "a text such as \"2026-09\"".to_owned(),
+        ("price", _) => {
+            format!("dollars for a million tokens, a number from {} to {}", MONEY.start(), MONEY.end())
+        }
         (_, "kind") => words(AgentKind::WORDS.iter().map(|(word, _)| *word).collect()),
         (_, "prompt") => words(PromptBy::WORDS.iter().map(|(word, _)| *word).collect()),
         (_, "command" | "labels") => "a list of texts".to_owned(),

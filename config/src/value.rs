@@ -13,6 +13,7 @@ use toml::de::{DeInteger, DeValue};
 
 use crate::duration::{DurationError, parse_duration};
 use crate::size::{SizeError, parse_size};
+use crate::variables::ShareTemplate;
 
 /// Why a value cannot be used. The legal values are in the help of the [`Problem`](crate::Problem).
 #[derive(Debug, Error)]
@@ -89,6 +90,20 @@ pub enum ValueError {
         text: String,
         /// What it needs.
         needs: &'static str,
+    },
+    /// A text with a part that nobody can fill in.
+    #[error(
+        "`{text}` cannot be filled in: there is only `{{slot}}` and `{{port_base}}`, and `{{{{` is a brace"
+    )]
+    NotATemplate {
+        /// What was written.
+        text: String,
+    },
+    /// A variable that cannot be called so.
+    #[error("`{text}` cannot be set: letters, digits and `_`, and not beginning with `MALA_`")]
+    NotAVariable {
+        /// What was written.
+        text: String,
     },
     /// A table that cannot be called so.
     #[error(transparent)]
@@ -251,6 +266,11 @@ impl Given<'_> {
 
     pub(crate) fn commands(&self) -> Result<Vec<CommandPattern>, ValueError> {
         parse_commands(self.texts()?)
+    }
+
+    /// Commands with parts to be filled in.
+    pub(crate) fn templates(&self) -> Result<Vec<ShareTemplate>, ValueError> {
+        self.texts()?.iter().map(|text| ShareTemplate::parse(text)).collect()
     }
 
     /// Commands that mean the same, at least two of them in a group. In a variable, `=` stands between the commands of one.

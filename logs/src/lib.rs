@@ -4,6 +4,7 @@
 //! types. Nothing here prints.
 
 pub mod chain;
+pub mod post;
 pub mod secrets;
 pub mod telemetry;
 

@@ -14,6 +14,7 @@ pub mod mcp;
 pub mod model;
 pub mod official;
 pub mod program;
+pub mod registry;
 pub mod table;
 pub mod terse;
 pub mod tools;

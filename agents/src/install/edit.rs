@@ -435,9 +435,9 @@ fn without(text: &str, mut cuts: Vec<(usize, usize)>) -> String {
     result
 }
 
-fn parse(place: Place, text: &str) -> Result<Value<'_>, InstallError> {
-    let Place { file, is_lenient } = place;
-    let options = ParseOptions {
+/// JSON as it is, or with comments and trailing commas.
+pub(crate) fn parse_options(is_lenient: bool) -> ParseOptions {
+    ParseOptions {
         allow_comments: is_lenient,
         allow_trailing_commas: is_lenient,
         allow_loose_object_property_names: false,
@@ -448,7 +448,12 @@ fn parse(place: Place, text: &str) -> Result<Value<'_>, InstallError> {
         allow_bare_decimal_point_numbers: false,
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
-    };
+    }
+}
+
+fn parse(place: Place, text: &str) -> Result<Value<'_>, InstallError> {
+    let file = place.file;
+    let options = parse_options(place.is_lenient);
     let problem = |line, column, problem| InstallError::Syntax { file, line, column, problem };
     match parse_to_ast(text, &CollectOptions::default(), &options) {
         Ok(result) => result.value.ok_or_else(|| problem(1, 1, "there is no JSON in it".to_owned())),

@@ -13,6 +13,7 @@ mod tests;
 use thiserror::Error;
 
 use crate::Client;
+pub(crate) use edit::parse_options;
 pub use entries::is_named_mala;
 use entries::shell_command;
 pub(crate) use entries::{INJECTED, Origin, events, group, quoted_command, timeout};

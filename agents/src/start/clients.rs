@@ -13,10 +13,11 @@ impl LaunchSpec {
 
     /// Adds the hooks and tools of this run.
     fn inject(&mut self, client: Client, order: &Order<'_>) {
-        let Injection { args, env, files } = injection(client, order.mala, order.root, order.folder);
+        let Injection { args, env, files, home } = injection(client, order.mala, order.root, order.folder);
         self.command.extend(args);
         self.env.extend(env);
         self.files.extend(files);
+        self.home = home.map(|home| (home, order.home.to_owned()));
     }
 
     fn option(&mut self, name: &str, value: Option<&str>) {
@@ -42,7 +43,7 @@ pub(super) fn claude(order: &Order<'_>, spec: &mut LaunchSpec) {
     spec.inject(Client::Claude, order);
     if order.is_root {
         // The client refuses to skip its questions as root unless it is told that it is held by something else.
-        spec.env.insert("IS_SANDBOX".to_owned(), "1".to_owned());
+        spec.env.entry("IS_SANDBOX".to_owned()).or_insert_with(|| "1".to_owned());
     }
     spec.stdin = Some(order.prompt.to_owned());
 }

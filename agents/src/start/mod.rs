@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::launch::{GEMINI_SETTINGS, OPENCODE_CONFIG};
+use crate::launch::OPENCODE_CONFIG;
+use crate::launch::home::Home;
 pub use profile::{Kind, Profile, PromptBy, built_in_profiles};
 
 /// The longest prompt that is handed over as an argument; systems bound a single one at 128 KiB.
@@ -48,8 +49,11 @@ pub struct Order<'a> {
     pub mala: &'a str,
     /// The checkout that is worked in.
     pub root: &'a Path,
-    /// A folder of this agent's own, outside the checkout and not open to everybody, for files that a client reads.
+    /// A folder of this agent's own, outside the checkout and not open to everybody, for files that a client reads. Where
+    /// [`Kind::needs_home`], a new and empty one that it may write to.
     pub folder: &'a Path,
+    /// The home that a client would have without mala.
+    pub home: &'a Path,
     /// The most it may cost, where the client can be told.
     pub budget: Option<f64>,
     pub is_root: bool,
@@ -65,6 +69,8 @@ pub struct LaunchSpec {
     pub stdin: Option<String>,
     /// Files to write beforehand.
     pub files: Vec<(PathBuf, String)>,
+    /// A home to make beforehand, and whose it takes the place of.
+    pub home: Option<(Home, PathBuf)>,
 }
 
 /// The command line, environment and prompt for `order`.
@@ -76,8 +82,13 @@ pub fn spec(order: &Order<'_>) -> Result<LaunchSpec, LaunchError> {
     if let Some(name) = taken(profile) {
         return Err(LaunchError::Taken { profile: profile.name.clone(), kind: profile.kind.name(), name });
     }
-    let mut spec =
-        LaunchSpec { command: profile.command.clone(), env: BTreeMap::new(), stdin: None, files: Vec::new() };
+    let mut spec = LaunchSpec {
+        command: profile.command.clone(),
+        env: profile.env.clone(),
+        stdin: None,
+        files: Vec::new(),
+        home: None,
+    };
     match profile.kind {
         Kind::Claude => clients::claude(order, &mut spec),
         Kind::Codex => clients::codex(order, &mut spec),
@@ -85,7 +96,6 @@ pub fn spec(order: &Order<'_>) -> Result<LaunchSpec, LaunchError> {
         Kind::Opencode => clients::opencode(order, &mut spec)?,
         Kind::Command => clients::command(order, &mut spec)?,
     }
-    spec.env.extend(profile.env.clone());
     Ok(spec)
 }
 
@@ -97,8 +107,7 @@ fn taken(profile: &Profile) -> Option<&'static str> {
             let is_it = |arg: &String| arg == "--settings" || arg.starts_with("--settings=");
             profile.command.iter().any(is_it).then_some("--settings")
         }
-        Kind::Gemini => variable(GEMINI_SETTINGS),
         Kind::Opencode => variable(OPENCODE_CONFIG),
-        Kind::Codex | Kind::Command => None,
+        Kind::Codex | Kind::Gemini | Kind::Command => None,
     }
 }

@@ -45,6 +45,16 @@ impl Kind {
         self != Self::Command
     }
 
+    /// True if its hooks come with a home of its own, to which it also writes.
+    pub fn needs_home(self) -> bool {
+        self == Self::Gemini
+    }
+
+    /// True if its client tells what it costs. opencode does so for the models that it knows.
+    pub fn reports_cost(self) -> bool {
+        matches!(self, Self::Claude | Self::Opencode)
+    }
+
     /// True if a session can go on in another process.
     pub fn has_sessions(self) -> bool {
         self != Self::Command

@@ -12,6 +12,7 @@ fn order<'a>(profile: &'a Profile, session: Option<&'a str>) -> Order<'a> {
         mala: "/opt/my mala",
         root: Path::new("/home/ann/checkout"),
         folder: Path::new("/state/agent"),
+        home: Path::new("/home/ann"),
         budget: Some(2.5),
         is_root: true,
     }
@@ -71,12 +72,14 @@ fn codex_gets_hooks_it_trusts_and_its_prompt_on_stdin() {
 }
 
 #[test]
-fn gemini_reads_a_settings_file_of_its_own() {
-    let gemini = profile("gemini");
+fn gemini_has_a_home_of_its_own_that_takes_the_place_of_the_users() {
+    let mut gemini = profile("gemini");
+    gemini.env.insert("GEMINI_CLI_HOME".to_owned(), "/srv/gemini".to_owned());
     let spec = made(&gemini, None);
-    let (file, settings) = &spec.files[0];
-    assert_eq!(spec.env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"], file.to_string_lossy());
-    assert!(settings.contains("hook gemini"), "{settings}");
+    let (home, users) = spec.home.unwrap();
+    assert_eq!(users, Path::new("/home/ann"));
+    assert_eq!(spec.env["GEMINI_CLI_HOME"], home.path.to_string_lossy(), "the profile's is behind it");
+    assert!(home.settings(None).unwrap().contains("hook gemini"));
     assert_eq!(spec.command[spec.command.len() - 2..], ["-p", "do it"]);
 }
 
@@ -95,11 +98,9 @@ fn a_profile_cannot_take_the_hooks_away_unseen() {
     let mut claude = profile("claude");
     claude.command.push("--settings=mine.json".to_owned());
     assert!(refusal(&claude).contains("the profile `claude` sets `--settings`"), "{}", refusal(&claude));
-    for (name, variable) in [("gemini", GEMINI_SETTINGS), ("opencode", OPENCODE_CONFIG)] {
-        let mut other = profile(name);
-        other.env.insert(variable.to_owned(), "mine".to_owned());
-        assert!(refusal(&other).contains(&format!("take it out of [agents.{name}]")), "{}", refusal(&other));
-    }
+    let mut opencode = profile("opencode");
+    opencode.env.insert(OPENCODE_CONFIG.to_owned(), "mine".to_owned());
+    assert!(refusal(&opencode).contains("take it out of [agents.opencode]"), "{}", refusal(&opencode));
 }
 
 #[test]

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::limit::Limited;
-use super::{Progress, Report, Terminal, Usage, doing, number, text, tool};
+use super::{Progress, Report, Terminal, Tokens, Usage, doing, number, text, tool};
 
-/// Tokens per message: a message comes in several lines, each with the totals so far.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    messages: HashMap<String, (u64, u64)>,
+    /// Model and tokens of each message: it comes in several lines, each with the totals so far.
+    messages: HashMap<String, (String, Tokens)>,
+    /// Of the last message of the agent itself.
+    model: String,
 }
 
 pub(super) fn line(value: &Value, spent: &Usage, state: &mut State, report: &mut Report) -> Vec<Progress> {
@@ -23,7 +25,13 @@ pub(super) fn line(value: &Value, spent: &Usage, state: &mut State, report: &mut
     }
     match text(value, "/type") {
         Some("assistant") => assistant(value, state, report, &mut progress),
-        Some("result") => result(value, spent, report, &mut progress),
+        Some("user") => {
+            let parts = value.pointer("/message/content").and_then(Value::as_array).into_iter().flatten();
+            let has_run =
+                |part: &&Value| text(part, "/type") == Some("tool_result") && part["is_error"] != true;
+            progress.extend(parts.filter(has_run).map(|_| Progress::ToolEnded));
+        }
+        Some("result") => result(value, spent, state, report, &mut progress),
         Some("rate_limit_event") => progress.extend(rate_limit(value)),
         Some("system") if text(value, "/subtype") == Some("api_retry") => {
             progress.extend(api_retry(value, report));
@@ -49,25 +57,36 @@ fn assistant(value: &Value, state: &mut State, report: &mut Report, progress: &m
         }
     }
     let Some(id) = text(value, "/message/id") else { return };
-    let at = |key: &str| number(value, &format!("/message/usage/{key}")).unwrap_or(0);
-    let input = at("input_tokens") + at("cache_creation_input_tokens") + at("cache_read_input_tokens");
-    state.messages.insert(id.to_owned(), (input, at("output_tokens")));
+    let model = text(value, "/message/model").unwrap_or_default();
+    if !is_sub_agent {
+        model.clone_into(&mut state.model);
+    }
+    let used = tokens(value.pointer("/message/usage"));
+    state.messages.insert(id.to_owned(), (model.to_owned(), used));
     (report.limited, report.denied) = (None, None);
     report.usage.turns = state.messages.len() as u64;
-    report.usage.input_tokens = state.messages.values().map(|(input, _)| input).sum();
-    report.usage.output_tokens = state.messages.values().map(|(_, output)| output).sum();
+    report.usage.models.clear();
+    state.messages.values().for_each(|(model, used)| report.usage.add(model, *used));
     progress.push(Progress::Usage);
 }
 
-fn result(value: &Value, spent: &Usage, report: &mut Report, progress: &mut Vec<Progress>) {
-    let at = |key: &str| number(value, &format!("/usage/{key}")).unwrap_or(0);
-    let input = at("input_tokens") + at("cache_creation_input_tokens") + at("cache_read_input_tokens");
-    report.usage = Usage {
-        input_tokens: input.max(report.usage.input_tokens),
-        output_tokens: at("output_tokens").max(report.usage.output_tokens),
-        cost: cost(value, spent, input + at("output_tokens")).or(report.usage.cost),
-        turns: number(value, "/num_turns").unwrap_or(report.usage.turns),
-    };
+/// What is written to the cache is charged like input, or a little more.
+fn tokens(usage: Option<&Value>) -> Tokens {
+    let at = |key: &str| usage.and_then(|usage| usage[key].as_u64()).unwrap_or(0);
+    let cached = at("cache_read_input_tokens");
+    Tokens {
+        input: at("input_tokens") + at("cache_creation_input_tokens") + cached,
+        cached,
+        output: at("output_tokens"),
+    }
+}
+
+fn result(value: &Value, spent: &Usage, state: &State, report: &mut Report, progress: &mut Vec<Progress>) {
+    let all = tokens(value.get("usage"));
+    // What no message has told.
+    report.usage.add(&state.model, all - report.usage.tokens());
+    report.usage.cost = cost(value, spent, all.sum()).or(report.usage.cost);
+    report.usage.turns = number(value, "/num_turns").unwrap_or(report.usage.turns);
     progress.push(Progress::Usage);
     let reason = text(value, "/terminal_reason").or_else(|| text(value, "/subtype")).unwrap_or("unknown");
     let said = text(value, "/result").unwrap_or_default();
@@ -89,9 +108,10 @@ fn cost(value: &Value, spent: &Usage, own_tokens: u64) -> Option<f64> {
     let total = value.get("total_cost_usd").and_then(Value::as_f64)?;
     let models = value.get("modelUsage").and_then(Value::as_object).into_iter().flatten();
     let counted: u64 = models.flat_map(|(_, model)| TOKENS.map(|key| model[key].as_u64().unwrap_or(0))).sum();
-    let is_of_all = spent.tokens() > 0 && counted >= spent.tokens() + own_tokens;
-    let before = spent.cost.filter(|_| is_of_all).unwrap_or(0.0);
-    Some((total - before).max(0.0))
+    let before = spent.tokens().sum();
+    let is_of_all = before > 0 && counted >= before + own_tokens;
+    let cost_before = spent.cost.filter(|_| is_of_all).unwrap_or(0.0);
+    Some((total - cost_before).max(0.0))
 }
 
 /// The client tries again by itself, for minutes. A person is to see why nothing happens; and where no further try can help, nobody

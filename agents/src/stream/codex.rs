@@ -2,21 +2,28 @@
 
 use serde_json::Value;
 
-use super::{Progress, Report, Terminal, Usage, doing, number, text};
+use super::{Progress, Report, Terminal, Tokens, Usage, doing, number, text};
 
-pub(super) fn line(value: &Value, spent: &Usage, report: &mut Report) -> Vec<Progress> {
+pub(super) fn line(value: &Value, model: &str, spent: &Usage, report: &mut Report) -> Vec<Progress> {
     match text(value, "/type") {
         Some("thread.started") => {
             let Some(id) = text(value, "/thread_id") else { return Vec::new() };
             report.session = Some(id.to_owned());
             vec![Progress::Session(id.to_owned())]
         }
-        Some("item.started" | "item.completed") => item(value, report).into_iter().collect(),
+        Some("item.started" | "item.completed") => {
+            item(value, report).into_iter().chain(has_run(value).then_some(Progress::ToolEnded)).collect()
+        }
         Some("turn.completed") => {
             let at = |key: &str| number(value, &format!("/usage/{key}")).unwrap_or(0);
+            let whole = Tokens {
+                input: at("input_tokens"),
+                cached: at("cached_input_tokens"),
+                output: at("output_tokens"),
+            };
             // It counts the whole conversation.
-            report.usage.input_tokens = at("input_tokens").saturating_sub(spent.input_tokens);
-            report.usage.output_tokens = at("output_tokens").saturating_sub(spent.output_tokens);
+            report.usage.models.clear();
+            report.usage.add(model, whole - spent.tokens());
             report.usage.turns += 1;
             report.terminal =
                 Some(Terminal { reason: "turn.completed".to_owned(), is_error: false, message: None });
@@ -32,6 +39,13 @@ pub(super) fn line(value: &Value, spent: &Usage, report: &mut Report) -> Vec<Pro
         }
         _ => Vec::new(),
     }
+}
+
+/// True if a command or a patch was carried out; it calls hooks before both.
+fn has_run(value: &Value) -> bool {
+    text(value, "/type") == Some("item.completed")
+        && matches!(text(value, "/item/type"), Some("command_execution" | "file_change"))
+        && text(value, "/item/status") == Some("completed")
 }
 
 fn item(value: &Value, report: &mut Report) -> Option<Progress> {

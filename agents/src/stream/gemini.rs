@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
-use super::{Progress, Report, Terminal, doing, number, text, tool};
+use super::{Progress, Report, Terminal, Tokens, doing, text, tool};
 
-/// What the agent is saying: it comes in pieces.
 #[derive(Debug, Default)]
 pub(super) struct State {
+    /// What the agent is saying: it comes in pieces.
     said: String,
+    /// The model that it began with.
+    model: String,
 }
 
 pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec<Progress> {
@@ -17,6 +19,7 @@ pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec
     }
     match kind {
         Some("init") => {
+            state.model = text(value, "/model").unwrap_or_default().to_owned();
             let Some(id) = text(value, "/session_id") else { return Vec::new() };
             report.session = Some(id.to_owned());
             vec![Progress::Session(id.to_owned())]
@@ -35,18 +38,21 @@ pub(super) fn line(value: &Value, state: &mut State, report: &mut Report) -> Vec
             let name = text(value, "/tool_name").unwrap_or("tool");
             vec![tool(name, &value["parameters"]), Progress::Usage]
         }
+        Some("tool_result") if text(value, "/status") == Some("success") => vec![Progress::ToolEnded],
         Some("error") if text(value, "/severity") != Some("warning") => {
             report.fail("error", text(value, "/message").unwrap_or_default()).into_iter().collect()
         }
-        Some("result") => result(value, report),
+        Some("result") => result(value, &state.model, report),
         _ => Vec::new(),
     }
 }
 
-fn result(value: &Value, report: &mut Report) -> Vec<Progress> {
-    let at = |key: &str| number(value, &format!("/stats/{key}")).unwrap_or(0);
-    report.usage.input_tokens = at("input_tokens");
-    report.usage.output_tokens = at("output_tokens");
+fn result(value: &Value, model: &str, report: &mut Report) -> Vec<Progress> {
+    report.usage.models.clear();
+    match value.pointer("/stats/models").and_then(Value::as_object) {
+        Some(models) => models.iter().for_each(|(model, stats)| report.usage.add(model, tokens(stats))),
+        None => report.usage.add(model, tokens(&value["stats"])),
+    }
     let status = text(value, "/status").unwrap_or("unknown");
     let mut progress = vec![Progress::Usage];
     if status == "success" {
@@ -56,4 +62,12 @@ fn result(value: &Value, report: &mut Report) -> Vec<Progress> {
         progress.extend(report.fail(status, text(value, "/error/message").unwrap_or_default()));
     }
     progress
+}
+
+/// Thoughts are in the total only, and are charged as output.
+fn tokens(stats: &Value) -> Tokens {
+    let at = |key: &str| stats[key].as_u64().unwrap_or(0);
+    let input = at("input_tokens");
+    let output = at("output_tokens").max(at("total_tokens").saturating_sub(input));
+    Tokens { input, cached: at("cached"), output }
 }

@@ -2,9 +2,15 @@
 
 use serde_json::Value;
 
-use super::{Progress, Report, Terminal, doing, number, text, tool};
+use super::{Progress, Report, Terminal, Tokens, doing, number, text, tool};
 
-pub(super) fn line(value: &Value, report: &mut Report) -> Vec<Progress> {
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// An error was told. It goes on after some, such as a conversation that is too long.
+    has_erred: bool,
+}
+
+pub(super) fn line(value: &Value, model: &str, state: &mut State, report: &mut Report) -> Vec<Progress> {
     let mut progress = Vec::new();
     if let Some(session) = text(value, "/sessionID")
         && report.session.as_deref() != Some(session)
@@ -21,25 +27,37 @@ pub(super) fn line(value: &Value, report: &mut Report) -> Vec<Progress> {
         Some("tool_use") => {
             let name = text(value, "/part/tool").unwrap_or("tool");
             progress.push(tool(name, value.pointer("/part/state/input").unwrap_or(&Value::Null)));
+            let has_run = text(value, "/part/state/status") == Some("completed");
+            progress.extend(has_run.then_some(Progress::ToolEnded));
         }
         Some("step_finish") => {
-            let usage = &mut report.usage;
-            usage.input_tokens += number(value, "/part/tokens/input").unwrap_or(0);
-            usage.output_tokens += number(value, "/part/tokens/output").unwrap_or(0);
-            usage.turns += 1;
-            if let Some(cost) = value.pointer("/part/cost").and_then(Value::as_f64) {
-                usage.cost = Some(usage.cost.unwrap_or(0.0) + cost);
-            }
+            step(value, model, report);
             let reason = text(value, "/part/reason").unwrap_or("unknown").to_owned();
+            report.has_recovered = state.has_erred && reason == "stop";
             report.terminal = Some(Terminal { reason, is_error: false, message: None });
             report.limited = None;
             progress.push(Progress::Usage);
         }
         Some("error") => {
+            state.has_erred = true;
+            report.has_recovered = false;
             let message = text(value, "/error/data/message").or_else(|| text(value, "/error/message"));
             progress.extend(report.fail("error", message.unwrap_or_default()));
         }
         _ => {}
     }
     progress
+}
+
+fn step(value: &Value, model: &str, report: &mut Report) {
+    let at = |key: &str| number(value, &format!("/part/tokens/{key}")).unwrap_or(0);
+    let (read, write) = (at("cache/read"), at("cache/write"));
+    let tokens =
+        Tokens { input: at("input") + read + write, cached: read, output: at("output") + at("reasoning") };
+    let usage = &mut report.usage;
+    usage.add(model, tokens);
+    usage.turns += 1;
+    // Models that the client has no price for cost nothing, says the client.
+    let cost = value.pointer("/part/cost").and_then(Value::as_f64).filter(|cost| *cost > 0.0);
+    usage.cost = cost.map(|cost| usage.cost.unwrap_or(0.0) + cost).or(usage.cost);
 }

@@ -3,6 +3,7 @@
 mod clean;
 mod commit;
 mod completions;
+mod config;
 mod demo;
 mod diff;
 mod doctor;
@@ -42,11 +43,11 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Msg(Later<msg::MsgCommand>),
     Status(Later<status::StatusArgs>),
-    #[command(subcommand)]
-    Logs(Later<logs::LogsCommand>),
+    Logs(Later<logs::LogsArgs>),
     Clean(Later<clean::CleanArgs>),
     Init(Later<init::InitArgs>),
     Doctor(Later<doctor::DoctorArgs>),
+    Config(Later<config::ConfigArgs>),
     Exec(Later<exec::ExecArgs>),
     Test(Later<test::TestArgs>),
     Commit(Later<commit::CommitArgs>),
@@ -74,10 +75,11 @@ pub(crate) fn run(command: Command, context: &Context) -> Result<Code, CliError>
         Command::Lock(Later(command)) => lock::run(command, context),
         Command::Msg(Later(command)) => msg::run(command, context),
         Command::Status(Later(args)) => status::cmd_status(&args, context),
-        Command::Logs(Later(command)) => logs::run(command, context),
+        Command::Logs(Later(args)) => logs::run(&args, context),
         Command::Clean(Later(args)) => clean::cmd_clean(&args, context),
         Command::Init(Later(args)) => init::cmd_init(&args, context),
         Command::Doctor(Later(args)) => doctor::cmd_doctor(&args, context),
+        Command::Config(Later(args)) => config::cmd_config(&args, context),
         Command::Exec(Later(args)) => exec::cmd_exec(&args, context),
         Command::Test(Later(args)) => test::cmd_test(&args, context),
         Command::Gate(Later(command)) => gate::run(command, context),
@@ -120,6 +122,7 @@ impl Command {
             Self::Commit(Later(args)) => args.is_undo(),
             Self::Init(_)
             | Self::Doctor(_)
+            | Self::Config(_)
             | Self::Exec(_)
             | Self::Mcp(_)
             | Self::Run(_)

@@ -56,6 +56,10 @@ pub(crate) struct RunArgs {
     /// End after this time; what is under way is judged and handed over
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
+    /// Stop when the run has cost more than this; what is under way is judged and handed over [default: `run.budget` in the
+    /// settings]
+    #[arg(long, value_name = "DOLLARS")]
+    budget: Option<String>,
 }
 
 pub(crate) fn cmd_run(args: &RunArgs, context: &Context) -> Result<Code, CliError> {
@@ -69,6 +73,7 @@ pub(crate) fn cmd_run(args: &RunArgs, context: &Context) -> Result<Code, CliErro
         allow_dirty: args.allow_dirty,
         queue_only: false,
         timeout: args.timeout.as_deref().map(|timeout| duration("--timeout", timeout)).transpose()?,
+        budget: args.budget.clone(),
     };
     if args.dry_run {
         let plan = run::plan(context, &wish)?;

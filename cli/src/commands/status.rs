@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use crate::commands::queue::{Pause, counted};
 use crate::context::Context;
 use crate::error::{CliError, Code};
 use crate::json::{self, PathJson};
+use crate::run::report::words::cost;
 use crate::ui::{BOLD, DIM, YELLOW, plain, span, table};
 
 /// Show agents, locks, waiters and leftovers
@@ -171,6 +172,11 @@ struct RunJson<'a> {
     pid: u32,
     since: Timestamp,
     max_agents: Option<u64>,
+    /// Dollars that it may cost.
+    budget: Option<f64>,
+    /// What attempts that are over have cost; nothing while a part is not known.
+    cost: Option<f64>,
+    unpriced: Vec<&'a str>,
     /// Attempts so far, by where they are.
     attempts: Vec<AttemptJson<'a>>,
 }
@@ -270,6 +276,9 @@ impl<'a> Picture<'a> {
             pid: run.owner.pid,
             since: run.started_at,
             max_agents: run.options["max_agents"].as_u64(),
+            budget: run.options["budget"].as_f64(),
+            cost: spent(attempts).exact(),
+            unpriced: spent(attempts).unpriced,
             attempts: attempts.iter().map(AttemptJson::from).collect(),
         });
         run.collect()
@@ -398,6 +407,14 @@ impl<'a> Picture<'a> {
             })
             .collect();
         table(out, ["ISSUE", "STATE", "FOR", "AGENT"], &rows)?;
+        let spent = spent(attempts);
+        let budget = run.options["budget"].as_f64();
+        if budget.is_some() || spent.exact() != Some(0.0) {
+            let cost = cost(spent.exact(), spent.at_least, spent.unpriced.iter().copied());
+            let cost = cost.unwrap_or_default();
+            let budget = budget.map(|budget| format!(", of ${budget:.2} at most")).unwrap_or_default();
+            writeln!(out, "spent on attempts that are over: {cost}{budget}")?;
+        }
         for attempt in attempts.iter().filter(|attempt| attempt.ended_at.is_none()) {
             if let Some(question) = &attempt.question {
                 let issue = &attempt.issue;
@@ -440,6 +457,27 @@ impl<'a> Picture<'a> {
         });
         table(out, ["PATH", "PLACE", "AGENT", "FOR"], &rows.collect::<Vec<_>>())
     }
+}
+
+/// What attempts have cost.
+struct Spent<'a> {
+    /// In dollars, as far as it is known.
+    at_least: f64,
+    /// Models whose part is not.
+    unpriced: Vec<&'a str>,
+}
+
+impl Spent<'_> {
+    fn exact(&self) -> Option<f64> {
+        self.unpriced.is_empty().then_some(self.at_least)
+    }
+}
+
+fn spent(attempts: &[Attempt]) -> Spent<'_> {
+    let micros: u64 = attempts.iter().map(|attempt| attempt.spend.cost_micros).sum();
+    let unpriced = attempts.iter().flat_map(|attempt| &attempt.spend.unpriced).map(String::as_str);
+    let unpriced: BTreeSet<&str> = unpriced.collect();
+    Spent { at_least: micros as f64 / 1e6, unpriced: unpriced.into_iter().collect() }
 }
 
 /// Locks as a table.

@@ -7,15 +7,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mala_config::{KeepSettings, Settings, user_file};
+use mala_config::{KeepSettings, Override, Settings, user_file};
 use mala_core::ports::Liveness;
 use mala_core::{IssueId, Life, Scope};
 use mala_engine::landing_queue::CheckoutQueue;
 use mala_engine::session::exec::ExecSessions;
 use mala_engine::validator::GateValidator;
 use mala_engine::{
-    Engine, EngineError, EngineParts, Keeping, Options, Plan, Profiles, Prompts, Reporter, Summary, Trace,
-    UnversionedOptions, source, unfinished_run,
+    AroundOptions, Engine, EngineError, EngineParts, Keeping, Options, Plan, Profiles, Prompts, Reporter,
+    Summary, Trace, UnversionedOptions, source, unfinished_run,
 };
 use mala_git::salvage::Limits;
 use mala_git::{Repo, Unfit};
@@ -49,6 +49,8 @@ pub(crate) struct Wish {
     /// Only work the landing queue off.
     pub(crate) queue_only: bool,
     pub(crate) timeout: Option<Duration>,
+    /// Dollars, as they were typed.
+    pub(crate) budget: Option<String>,
 }
 
 /// Works issues off.
@@ -98,13 +100,13 @@ fn engine(context: &Context, scope: &Scope, wish: &Wish, trace: Trace) -> Result
     // It saves and judges what agents leave, outside of their trees.
     #[cfg(target_os = "linux")]
     jail::freeze_git()?;
-    let settings = context.settings(scope, Vec::new())?;
-    let (source, keeping) = source::choose(scope, &settings)?;
     let mut store = Store::open(scope)?;
     let mut wish = wish.clone();
     if wish.resume {
         wish.take_up(unfinished_run(&mut store)?)?;
     }
+    let settings = context.settings(scope, wish.overrides())?;
+    let (source, keeping) = source::choose(scope, &settings)?;
     let repo = Repo::new(scope.clone());
     // What killed commits and tests left would be in everybody's way.
     mala_git::commit::sweep(&repo, &ProcessTable)?;
@@ -144,8 +146,17 @@ fn options(
         allow_dirty: wish.allow_dirty,
         queue_only: wish.queue_only,
         hold: run.hold,
+        env: settings.env.clone(),
+        notify: settings.notify.clone(),
+        around: AroundOptions {
+            before: run.before.clone(),
+            after: run.after.clone(),
+            timeout: run.command_timeout,
+        },
         gate_attempts: number(run.gate_attempts),
         budget: Some(run.budget).filter(|budget| *budget > 0.0),
+        typed_budget: wish.budget.is_some().then_some(run.budget),
+        prices: Arc::new(settings.prices.clone()),
         profiles: Profiles::load(settings, wish.profile.clone())?,
         mark: settings.gate.issue_pattern.parse().map_err(CliError::usage)?,
         required: settings.required().iter().map(ToString::to_string).collect(),
@@ -200,7 +211,19 @@ impl Wish {
         self.watch = options["watch"].as_bool().unwrap_or(false);
         self.timeout = self.timeout.or_else(|| options["timeout_ms"].as_u64().map(Duration::from_millis));
         self.profile = self.profile.take().or_else(|| options["profile"].as_str().map(str::to_owned));
+        self.budget =
+            self.budget.take().or_else(|| options["typed_budget"].as_f64().map(|it| it.to_string()));
         Ok(())
+    }
+
+    /// What was typed of the settings.
+    fn overrides(&self) -> Vec<Override> {
+        let budget = self.budget.iter().map(|value| Override {
+            key: "run.budget".to_owned(),
+            value: value.clone(),
+            typed: format!("--budget {value}"),
+        });
+        budget.collect()
     }
 }
 
@@ -225,6 +248,7 @@ impl From<EngineError> for CliError {
             | EngineError::Epic { .. }
             | EngineError::Closed { .. }
             | EngineError::MissingProgram { .. }
+            | EngineError::NoPrice { .. }
             | EngineError::Source(_) => {
                 let hint = hint(&error);
                 Self::usage(error).hint(hint)
@@ -253,6 +277,7 @@ fn hint(error: &EngineError) -> String {
             format!("add to mala.toml, below [agents.{name}]: command = [\"my-agent\", \"--some-option\"]")
         }
         EngineError::MissingProgram { .. } => "or choose another profile: mala run --profile NAME".to_owned(),
+        EngineError::NoPrice { .. } => error.price_hint().unwrap_or_default(),
         EngineError::Epic { .. }
         | EngineError::Closed { .. }
         | EngineError::Source(IssueError::NotFound { .. }) => {

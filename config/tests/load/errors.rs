@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
+use mala_config::Share;
+
 use super::World;
 
 #[test]
@@ -38,6 +40,38 @@ fn a_value_of_the_wrong_type_is_an_error() {
       ╰────
      help: `lock.ttl` takes a duration from 1s to 7d, for example `ttl = "30m"`
     "#);
+}
+
+#[test]
+fn a_variable_that_nobody_can_fill_in_or_that_is_malas_is_an_error() {
+    insta::assert_snapshot!(World::repo("[env]\nURL = \"app_{agent}\"\nMALA_X = \"1\"\n").error(), @r#"
+      × bad value for `env.URL` in `mala.toml:2:7`: `app_{agent}` cannot be filled in: there is only `{slot}` and `{port_base}`, and `{{` is a brace
+       ╭─[mala.toml:2:7]
+     1 │ [env]
+     2 │ URL = "app_{agent}"
+       ·       ─────────────
+     3 │ MALA_X = "1"
+       ╰────
+      help: `env.URL` takes a text such as "postgres:///app_{slot}"
+
+    Error:
+      × bad value for `env.MALA_X` in `mala.toml:3:10`: `MALA_X` cannot be set: letters, digits and `_`, and not beginning with `MALA_`
+       ╭─[mala.toml:3:10]
+     2 │ URL = "app_{agent}"
+     3 │ MALA_X = "1"
+       ·          ───
+       ╰────
+      help: `env.MALA_X` takes a text such as "postgres:///app_{slot}"
+    "#);
+}
+
+#[test]
+fn variables_of_every_layer_are_known_and_the_nearer_one_wins() {
+    let world = World::repo("[env]\nURL = \"app_{slot}\"\nA = \"repo\"\n")
+        .user_file("[env]\nA = \"mine\"\nB = \"{port_base}\"\n");
+    let variables = world.loaded().settings.env.at(Share { slot: "2", port_base: Some(20_000) }).unwrap();
+    let expected = [("A", "repo"), ("B", "20000"), ("URL", "app_2")];
+    assert_eq!(variables, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
 }
 
 #[test]
@@ -406,4 +440,25 @@ fn equivalents_can_be_given_in_one_text() {
         (of(&groups[0]), of(&groups[1])),
         (vec!["make test".into(), "cargo test".into()], vec!["a --b=c".into(), "d".into()])
     );
+}
+
+#[test]
+fn a_price_that_makes_no_sense_is_refused() {
+    insta::assert_snapshot!(World::repo("[price]\nm = { input = -1, output = 2 }\n").error(), @r"
+     × bad value for `price.m.input` in `mala.toml:2:15`: `-1` is out of range
+      ╭─[mala.toml:2:15]
+    1 │ [price]
+    2 │ m = { input = -1, output = 2 }
+      ·               ──
+      ╰────
+     help: `price.m.input` takes dollars for a million tokens, a number from 0 to 1000000
+    ");
+    insta::assert_snapshot!(World::repo("[price]\nm = { input = 1 }\n").error(), @r#"
+     × the price of `m` has no `output`
+     help: below [price], in dollars for a million tokens: "m" = { input = 2.0, output = 10.0 }
+    "#);
+    for bad in ["m = 5", "m: 5", "m = { input = 'a' }"] {
+        let error = World::new().env("MALA_PRICE", bad).error();
+        assert!(error.contains("MALA_PRICE:1:"), "{error}");
+    }
 }

@@ -63,6 +63,13 @@ fn without_any_file_the_defaults_hold() {
     run.no_change = "ask"  # default
     run.take_added = "next-run"  # default
     run.hold = "auto"  # default
+    run.before = []  # default
+    run.after = []  # default
+    run.command_timeout = "5m"  # default
+    notify.command = ""  # default
+    notify.webhook = ""  # default
+    notify.desktop = false  # default
+    notify.timeout = "10s"  # default
     keep.max_file = "8MB"  # default
     keep.max_total = "64MB"  # default
     keep.max_files = 5000  # default
@@ -151,6 +158,13 @@ fn each_layer_overrides_the_ones_below_it() {
     run.no_change = "ask"  # default
     run.take_added = "next-run"  # default
     run.hold = "auto"  # default
+    run.before = []  # default
+    run.after = []  # default
+    run.command_timeout = "5m"  # default
+    notify.command = ""  # default
+    notify.webhook = ""  # default
+    notify.desktop = false  # default
+    notify.timeout = "10s"  # default
     keep.max_file = "8MB"  # default
     keep.max_total = "64MB"  # default
     keep.max_files = 5000  # default
@@ -226,6 +240,13 @@ fn every_setting_can_be_set_from_every_layer() {
         ("run.no_change", "'close'", "close"),
         ("run.take_added", "'now'", "now"),
         ("run.hold", "'offer'", "offer"),
+        ("run.before", "['createdb app_{slot}', 'make {{x}}']", "createdb app_{slot},make {{x}}"),
+        ("run.after", "['dropdb app_{slot}']", "dropdb app_{slot}"),
+        ("run.command_timeout", "'1m'", "1m"),
+        ("notify.command", "'tell-me'", "tell-me"),
+        ("notify.webhook", "'http://x.invalid'", "http://x.invalid"),
+        ("notify.desktop", "true", "true"),
+        ("notify.timeout", "'1m'", "1m"),
         ("keep.max_file", "'1MB'", "1MB"),
         ("keep.max_total", "'2MB'", "2MB"),
         ("keep.max_files", "0x03", "3"),
@@ -304,4 +325,23 @@ fn a_new_file_sets_nothing_but_its_preset_and_can_be_uncommented() {
         assert_eq!(loaded.settings, expected, "the defaults, written out");
         assert!(loaded.warnings.is_empty());
     }
+}
+
+#[test]
+fn each_layer_may_say_what_a_model_charges_and_prices_of_ones_own_have_no_date() {
+    let price = |world: World, model: &str| {
+        let settings = world.loaded().settings;
+        settings.prices.of(model).map(|price| (price.input, price.cached, price.output, price.date.is_some()))
+    };
+    assert_eq!(price(World::new(), "gpt-5"), Some((1.25, 0.125, 10.0, true)));
+    let user = "[price]\ngpt-5 = { input = 2 }\nmine = { input = 1, output = 4 }\n";
+    let repo = "[price.gpt-5]\noutput = 12.5\n[price.\"a.b/c\"]\ninput = 0\noutput = 0\n";
+    let world = || World::new().user_file(user).repo_file(repo);
+    assert_eq!(price(world(), "gpt-5"), Some((2.0, 0.125, 12.5, false)));
+    assert_eq!(price(world(), "mine-20270101"), Some((1.0, 1.0, 4.0, false)));
+    assert_eq!(price(world(), "a.b/c"), Some((0.0, 0.0, 0.0, false)));
+    let world = || world().env("MALA_PRICE", "gpt-5 = { output = 13 }, new = { input = 1, output = 2 }");
+    assert_eq!(price(world(), "gpt-5"), Some((2.0, 0.125, 13.0, false)));
+    assert_eq!(price(world(), "new"), Some((1.0, 1.0, 2.0, false)));
+    assert_eq!(price(world(), "other"), None);
 }

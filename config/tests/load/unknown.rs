@@ -81,7 +81,7 @@ fn a_setting_by_its_old_name_works_with_a_warning_that_names_the_new_one() {
     3 │ other = 1
       · ─────
       ╰────
-     help: the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[keep]`, `[status]`, `[health]`, `[retain]`, `[mutex]`, `[agents]`
+     help: the sections are `[project]`, `[issues]`, `[lock]`, `[enforcement]`, `[test]`, `[validate]`, `[gate]`, `[queue]`, `[transcripts]`, `[asks]`, `[run]`, `[notify]`, `[keep]`, `[status]`, `[health]`, `[retain]`, `[env]`, `[mutex]`, `[agents]`, `[price]`
     "#);
     assert_eq!(world.loaded().settings.retain.age, std::time::Duration::from_secs(30 * 24 * 60 * 60));
     let world = World::new().env("MALA_LOGS_KEEP", "31d");

@@ -7,7 +7,8 @@ use opentelemetry_otlp::{Compression as Encoding, RetryPolicy, WithExportConfig,
 
 use super::Trouble;
 use super::plan::{Compression, Target};
-use super::transport::{is_encrypted, unusable};
+use super::transport::unusable;
+use crate::post::is_encrypted;
 
 /// One try for each batch, as over HTTP.
 pub(super) fn configure<B: WithExportConfig + WithTonicConfig>(
@@ -25,7 +26,7 @@ pub(super) fn configure<B: WithExportConfig + WithTonicConfig>(
         .with_timeout(target.timeout)
         .with_metadata(MetadataMap::from_headers(headers))
         .with_retry_policy(RetryPolicy::disabled());
-    if is_encrypted(target) {
+    if is_encrypted(&target.endpoint) {
         builder = builder.with_tls_config(ClientTlsConfig::new().with_native_roots());
     }
     Ok(match target.compression {

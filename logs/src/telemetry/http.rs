@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{Connect, HttpConnector};
 use hyper_util::rt::TokioExecutor;
@@ -17,7 +16,8 @@ use opentelemetry_otlp::{
 
 use super::Trouble;
 use super::plan::{Compression, Target};
-use super::transport::{is_encrypted, unusable};
+use super::transport::unusable;
+use crate::post::{encrypted, is_encrypted};
 
 /// Collectors answer with a few bytes; what answers with more is no collector.
 const MAX_RESPONSE_BYTES: usize = 4 << 20;
@@ -42,15 +42,10 @@ pub(super) fn configure<B: WithExportConfig + WithHttpConfig>(
 }
 
 fn client(target: &Target) -> Result<Box<dyn HttpClient>, Trouble> {
-    if !is_encrypted(target) {
+    if !is_encrypted(&target.endpoint) {
         return Ok(Box::new(Client::new(HttpConnector::new(), target.timeout)));
     }
-    let connector = HttpsConnectorBuilder::new()
-        .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
-        .map_err(|error| unusable(target, &error))?
-        .https_only()
-        .enable_http1()
-        .build();
+    let connector = encrypted().map_err(|error| unusable(target, &error))?;
     Ok(Box::new(Client::new(connector, target.timeout)))
 }
 

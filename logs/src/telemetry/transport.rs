@@ -25,10 +25,6 @@ pub(super) fn metrics(target: &Target) -> Result<MetricExporter, Trouble> {
     built.map_err(|error| unusable(target, &error))
 }
 
-pub(super) fn is_encrypted(target: &Target) -> bool {
-    target.endpoint.get(..8).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
-}
-
 pub(super) fn unusable(target: &Target, error: &dyn Error) -> Trouble {
     Trouble::Start { reason: format!("`{}` cannot be used: {error}", target.endpoint) }
 }

@@ -227,11 +227,13 @@ impl Interruption {
 }
 
 /// What an attempt has cost.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Spend {
-    /// In millionths of a dollar.
+    /// In millionths of a dollar, as far as it is known.
     pub cost_micros: u64,
     pub tokens: u64,
+    /// Models whose part of the cost is not known.
+    pub unpriced: Vec<String>,
 }
 
 #[cfg(test)]

@@ -284,7 +284,6 @@ impl Dispatcher {
         let queued = tokio::task::spawn_blocking(move || ops.queued()).await;
         // What waits there is safe, also if it cannot be listed now.
         self.left.extend(queued.ok().and_then(Result::ok).unwrap_or_default());
-        let costs: Vec<f64> = self.attempts.iter().filter_map(|attempt| attempt.cost).collect();
         let ops = self.ops.clone();
         let contention = tokio::task::spawn_blocking(move || ops.contention()).await;
         Summary {
@@ -300,10 +299,11 @@ impl Dispatcher {
                 .into_iter()
                 .map(|(issue, why)| Left { issue, why })
                 .collect(),
-            cost: (!costs.is_empty()).then(|| costs.iter().sum()),
+            cost: self.attempts.iter().map(|attempt| &attempt.cost).collect(),
             tokens: self.attempts.iter().map(|attempt| attempt.tokens).sum(),
             attempts: std::mem::take(&mut self.attempts),
             contention: contention.ok().and_then(Result::ok).unwrap_or_default(),
+            unnotified: Vec::new(),
         }
     }
 }

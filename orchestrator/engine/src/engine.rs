@@ -17,10 +17,12 @@ use tokio::runtime::Runtime;
 
 use crate::blocking::BlockingOps;
 use crate::caution;
+use crate::cost::{check_prices, estimates};
 use crate::dispatch::{Dispatcher, interrupts};
 use crate::error::{EngineError, Result, step};
 use crate::event::{Event, Reporter};
 use crate::landing_queue::LandingQueue;
+use crate::notify::Notifier;
 use crate::options::{Options, Profiles};
 use crate::session::Sessions;
 use crate::summary::{Left, Summary};
@@ -62,11 +64,14 @@ impl Engine {
     ///
     /// When the run cannot begin, or when the journal fails: then everything that was started is ended, and the next
     /// start makes good what is left.
-    pub fn run(self, mut reporter: Box<dyn Reporter>) -> Result<Summary> {
+    pub fn run(self, reporter: Box<dyn Reporter>) -> Result<Summary> {
         let Self { ops } = self;
         let options = ops.options.clone();
+        let notifier = Notifier::start(&options.notify, ops.repo.root());
+        let mut reporter = notifier.listen(reporter);
         if !options.queue_only {
             check_profiles(&options)?;
+            check_prices(&options)?;
             check_issues(&ops, &options)?;
         }
         // Half a landing looks like somebody's changes.
@@ -99,7 +104,9 @@ impl Engine {
         let cautions = if options.queue_only { Vec::new() } else { caution::cautions(&ops) };
         let circles = if is_for_all { ops.circles() } else { Vec::new() };
         let circular = circles.iter().map(|circle| circle_text(circle));
-        for text in cautions.into_iter().chain(base).chain(left_alone).chain(circular).chain(oversize) {
+        let estimates = if options.queue_only { Vec::new() } else { estimates(&options) };
+        base.iter().for_each(|event| reporter.report(now, event));
+        for text in cautions.into_iter().chain(estimates).chain(left_alone).chain(circular).chain(oversize) {
             reporter.report(now, &Event::Warning { text });
         }
         let runtime = runtime().map_err(EngineError::Runtime)?;
@@ -117,12 +124,13 @@ impl Engine {
             let left = |circle: &Vec<IssueId>| Left { issue: circle[0].clone(), why: circle_text(circle) };
             summary.left.extend(circles.iter().filter(|circle| !circle.is_empty()).map(left));
         }
+        summary.unnotified = notifier.finish(&summary);
         if !is_left_open {
             ops.end_run(&run, &json!(summary)).map_err(step("end the run"))?;
             Before::forget(&ops.repo, &run).map_err(EngineError::Baseline)?;
             Snapshot::forget(&ops.repo, &run).map_err(EngineError::Baseline)?;
         }
-        reporter.report(Timestamp::now(), &Event::RunEnded { summary: summary.clone() });
+        reporter.report(Timestamp::now(), &Event::RunEnded { summary: Box::new(summary.clone()) });
         Ok(summary)
     }
 }
@@ -136,12 +144,14 @@ fn circle_text(circle: &[IssueId]) -> String {
     )
 }
 
-/// What only agents need: that the base is known, and that what protects them from each other does. Gives what is to be said
-/// of the base. The landing queue looks at the base itself, when something on it is red.
-fn prepare_for_agents(ops: &BlockingOps, reporter: &mut dyn Reporter) -> Result<Vec<String>> {
-    let base = ops.validator.look_at_base(&mut |event| reporter.report(Timestamp::now(), event))?;
+/// What only agents need: that the base is known, that what protects them from each other does, and what their clients install.
+/// Gives what is to be said of it. The landing queue looks at the base itself, when something on it is red.
+fn prepare_for_agents(ops: &BlockingOps, reporter: &mut dyn Reporter) -> Result<Vec<Event>> {
+    let mut tell = |event: &Event| reporter.report(Timestamp::now(), event);
+    let mut notices = ops.validator.look_at_base(&mut tell)?;
     ops.sessions.self_test().map_err(|why| EngineError::SelfTest(Box::new(why)))?;
-    Ok(base)
+    notices.extend(ops.sessions.prepare(&mut tell).into_iter().map(|text| Event::Warning { text }));
+    Ok(notices)
 }
 
 /// Blocking work needs one thread at least, or tokio panics. So one is tried, and the first that does such work stays: more are
@@ -161,6 +171,8 @@ fn describe(options: &Options) -> serde_json::Value {
         "watch": options.watch,
         "timeout_ms": options.timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)),
         "profile": options.profiles.forced,
+        "budget": options.budget,
+        "typed_budget": options.typed_budget,
         "allow_dirty": options.allow_dirty,
         "queue_only": options.queue_only,
     })

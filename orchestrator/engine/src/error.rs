@@ -2,8 +2,8 @@
 
 use std::io;
 
-use mala_agents::start::LaunchError;
 use mala_agents::start::prompt::TemplateError;
+use mala_agents::start::{Kind, LaunchError};
 use mala_core::attempt::StepError;
 pub(crate) use mala_core::text::causes;
 use mala_core::{IssueId, NameError, Owner, RunId, Timestamp};
@@ -15,13 +15,15 @@ use mala_git::{GitError, OwnershipError, Unfit};
 use mala_issues::{ChoiceError, IssueError, LabelError};
 use mala_landing::offer::OfferError;
 use mala_landing::queue::QueueError;
-use mala_landing::{SlotsError, ValidationError};
+use mala_landing::{NoFreePorts, SlotsError, ValidationError};
 use mala_session::SessionError;
 use mala_store::StoreError;
 use thiserror::Error;
 use tokio::task::JoinError;
 
-use crate::session::SelfTestError;
+use crate::around::AroundError;
+use crate::cost::price_line;
+use crate::session::{HomeError, SelfTestError};
 
 pub(crate) type Result<T, E = EngineError> = std::result::Result<T, E>;
 
@@ -33,6 +35,8 @@ pub enum EngineError {
     SelfTest(#[source] Box<EngineError>),
     #[error(transparent)]
     Unproven(#[from] SelfTestError),
+    #[error(transparent)]
+    Home(#[from] HomeError),
     #[error("cannot get issues")]
     Source(#[from] IssueError),
     #[error("there is no profile `{name}`; known are {known}")]
@@ -43,6 +47,11 @@ pub enum EngineError {
     NoCommand { name: String },
     #[error("the profile `{profile}` needs the program `{program}`, which is not in PATH{}", hint(.install.as_deref()))]
     MissingProgram { profile: String, program: String, install: Option<String> },
+    #[error(
+        "a limit in dollars is set, and what the profile `{profile}` costs cannot be known: {}",
+        unpriced(*kind, model.as_deref())
+    )]
+    NoPrice { profile: String, kind: Kind, model: Option<String> },
     #[error("`{path}`: {why}")]
     BadPrompt { path: String, why: TemplateError },
     #[error("cannot read `{path}`: {why}")]
@@ -94,6 +103,10 @@ pub enum EngineError {
     #[error(transparent)]
     Slots(#[from] SlotsError),
     #[error(transparent)]
+    Share(#[from] NoFreePorts),
+    #[error(transparent)]
+    Around(#[from] AroundError),
+    #[error(transparent)]
     Offer(#[from] OfferError),
     #[error(transparent)]
     Queue(#[from] QueueError),
@@ -120,8 +133,31 @@ pub enum EngineError {
     Io(#[from] io::Error),
 }
 
+fn unpriced(kind: Kind, model: Option<&str>) -> String {
+    match model {
+        _ if !kind.has_model() => "it is a program of your own, whose tokens nobody counts".to_owned(),
+        Some(model) => format!("there is no price for its model `{model}`"),
+        None => format!("{} reports tokens only, and the profile does not say of which model", kind.name()),
+    }
+}
+
 fn hint(install: Option<&str>) -> String {
     install.map(|install| format!("; get it: {install}")).unwrap_or_default()
+}
+
+impl EngineError {
+    /// What to write into the settings so that a limit in dollars can bite, where that is what is missing.
+    pub fn price_hint(&self) -> Option<String> {
+        let Self::NoPrice { profile, kind, model } = self else { return None };
+        Some(match model {
+            _ if !kind.has_model() => format!(
+                "if it costs nothing, add to mala.toml, below [agents.{profile}]: model = \"free\"; and below [price]: free = {{ input = 0, \
+                 output = 0 }}"
+            ),
+            Some(model) => price_line(model),
+            None => format!("add to mala.toml, below [agents.{profile}]: model = \"NAME\""),
+        })
+    }
 }
 
 /// What could not be done, for an error's source.

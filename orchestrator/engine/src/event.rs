@@ -15,6 +15,11 @@ pub enum Event {
         commit: Oid,
         command: String,
     },
+    /// A client installs in the checkout what it would install at its first start there.
+    Preparing {
+        profile: String,
+        directory: String,
+    },
     RunStarted {
         run: RunId,
         max_agents: usize,
@@ -136,6 +141,13 @@ pub enum Event {
         /// Who has answered.
         by: Option<String>,
     },
+    /// A tool has run and none of mala's hooks was called before: agents of this profile are told nothing in advance, and only
+    /// the kernel keeps them from others' files. Told once for each profile.
+    Unhooked {
+        issue: IssueId,
+        agent: AgentId,
+        profile: String,
+    },
     /// The agent was silent for too long: it is told so, once.
     Nudged {
         issue: IssueId,
@@ -180,12 +192,31 @@ pub enum Event {
     Warning {
         text: String,
     },
+    /// The required commands fail on the branch itself. Told once for each reason.
+    BranchRed {
+        why: String,
+    },
     Stopping {
         how: String,
+        cause: StopCause,
     },
     RunEnded {
-        summary: Summary,
+        summary: Box<Summary>,
     },
+}
+
+/// Why a run ends before its work does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopCause {
+    /// Somebody wants it to.
+    Person,
+    /// Its time is over.
+    Time,
+    /// Its budget is spent.
+    Budget,
+    /// No agent can be started.
+    Agents,
 }
 
 /// A file that somebody holds.

@@ -19,8 +19,10 @@
 //! Two seams have fakes in tests: the agents ([`session::Sessions`]) and what judges their work
 //! ([`validator::Validator`]). Nothing here prints or parses arguments.
 
+mod around;
 mod blocking;
 mod caution;
+mod cost;
 mod dispatch;
 mod engine;
 mod error;
@@ -29,6 +31,7 @@ pub mod health;
 pub mod landing_queue;
 mod limits;
 mod note;
+mod notify;
 mod options;
 mod plan;
 mod profiles;
@@ -41,12 +44,13 @@ mod trace;
 pub mod validator;
 
 pub use blocking::unfinished_run;
+pub use cost::Cost;
 pub use engine::{Engine, EngineParts};
 pub use error::EngineError;
 pub use event::{Event, Held, Reporter};
 pub use limits::Limits;
 pub(crate) use mala_core::{AttemptState as State, Step};
-pub use options::{Keeping, Options, Profiles, Prompts, UnversionedOptions};
+pub use options::{AroundOptions, Keeping, Options, Profiles, Prompts, UnversionedOptions};
 pub use plan::{Collision, Plan, Planned, Recovers};
 pub use summary::{AttemptResult, AttemptSummary, Left, NotAccepted, Recovered, Summary};
 pub use trace::Trace;

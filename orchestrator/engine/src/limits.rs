@@ -1,10 +1,14 @@
 //! When an agent has had enough: silence, time, turns and money. Time spent waiting for others never counts, nor does suspend,
 //! and nobody's clock decides.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mala_agents::stream::Usage;
+use mala_config::Prices;
 use tokio::time::Instant;
+
+use crate::cost::Cost;
 
 /// The most an agent may take. `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -46,18 +50,22 @@ pub(crate) struct Meter {
     /// Pauses that the engine itself made.
     paused: Duration,
     last_sign: Instant,
+    prices: Arc<Prices>,
     /// From processes that have ended.
     before: Usage,
+    cost_before: Cost,
     current: Usage,
 }
 
 impl Meter {
-    pub(crate) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant, prices: Arc<Prices>) -> Self {
         Self {
             started: now,
             paused: Duration::ZERO,
             last_sign: now,
+            prices,
             before: Usage::default(),
+            cost_before: Cost::default(),
             current: Usage::default(),
         }
     }
@@ -78,6 +86,7 @@ impl Meter {
 
     /// The process has ended; the next one of this attempt counts from zero.
     pub(crate) fn end_process(&mut self) {
+        self.cost_before = self.cost();
         self.before = self.usage();
         self.current = Usage::default();
     }
@@ -88,26 +97,26 @@ impl Meter {
         self.last_sign = now;
     }
 
+    /// Tokens and turns, with what clients say of the cost.
     pub(crate) fn usage(&self) -> Usage {
-        let (before, current) = (&self.before, &self.current);
-        Usage {
-            input_tokens: before.input_tokens + current.input_tokens,
-            output_tokens: before.output_tokens + current.output_tokens,
-            cost: match (before.cost, current.cost) {
-                (None, None) => None,
-                (before, current) => Some(before.unwrap_or(0.0) + current.unwrap_or(0.0)),
-            },
-            turns: before.turns + current.turns,
-        }
+        let mut usage = self.before.clone();
+        usage += &self.current;
+        usage
+    }
+
+    pub(crate) fn cost(&self) -> Cost {
+        let mut cost = self.cost_before.clone();
+        cost += &Cost::of(&self.current, &self.prices);
+        cost
     }
 
     /// The limit that turns or money have reached.
     pub(crate) fn spent(&self, limits: &Limits) -> Option<Reached> {
-        let usage = self.usage();
-        if let Some(limit) = limits.turns.filter(|limit| usage.turns > *limit) {
+        let turns = self.before.turns + self.current.turns;
+        if let Some(limit) = limits.turns.filter(|limit| turns > *limit) {
             return Limit::Turns.reached(format!("it took more than {limit} turns"));
         }
-        let cost = usage.cost.unwrap_or(0.0);
+        let cost = self.cost().at_least();
         let limit = limits.cost.filter(|limit| cost > *limit)?;
         Limit::Cost.reached(format!("it cost ${cost:.2}, more than ${limit:.2}"))
     }
@@ -165,7 +174,7 @@ mod tests {
 
     #[test]
     fn each_limit_trips_alone() {
-        let mut meter = Meter::new(at(0));
+        let mut meter = Meter::new(at(0), Arc::default());
         meter.sign_of_life(at(50));
         meter.set_usage(usage(10, 2.0));
         let none = Limits::default();
@@ -186,7 +195,7 @@ mod tests {
 
     #[test]
     fn waiting_for_others_does_not_count() {
-        let mut meter = Meter::new(at(0));
+        let mut meter = Meter::new(at(0), Arc::default());
         meter.sign_of_life(at(50));
         let limits = Limits { idle: seconds(40), total: seconds(60), ..Limits::default() };
         // It waited from 20 to 30, and from 60 to 100.
@@ -197,7 +206,7 @@ mod tests {
 
     #[test]
     fn pauses_of_the_engine_do_not_count() {
-        let mut meter = Meter::new(at(0));
+        let mut meter = Meter::new(at(0), Arc::default());
         meter.pause(Duration::from_secs(3600), at(3610));
         let limits = Limits { idle: seconds(60), total: seconds(60), ..Limits::default() };
         assert_eq!(meter.timed_out(&limits, at(3650), NEVER), None);
@@ -206,12 +215,12 @@ mod tests {
 
     #[test]
     fn an_attempt_counts_all_of_its_processes() {
-        let mut meter = Meter::new(at(0));
+        let mut meter = Meter::new(at(0), Arc::default());
         meter.set_usage(usage(3, 1.0));
         meter.set_usage(usage(5, 1.5));
         meter.end_process();
         meter.set_usage(usage(2, 0.25));
-        assert_eq!((meter.usage().turns, meter.usage().cost), (7, Some(1.75)));
+        assert_eq!((meter.usage().turns, meter.cost().exact()), (7, Some(1.75)));
         assert!(meter.spent(&Limits { cost: Some(1.7), ..Limits::default() }).is_some());
     }
 }

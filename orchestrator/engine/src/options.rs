@@ -1,11 +1,14 @@
 //! How a run is to be done: everything that was typed or configured, resolved.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mala_agents::start::Profile;
 use mala_agents::start::prompt::{Template, Which};
-use mala_config::{HealthSettings, Hold, LockSettings, NoChange, TakeAdded};
+use mala_config::{
+    HealthSettings, Hold, LockSettings, NoChange, NotifySettings, Prices, ShareTemplate, TakeAdded, Variables,
+};
 use mala_core::{Issue, IssueId, Owner};
 use mala_gate::rules::IssuePattern;
 use mala_git::salvage;
@@ -48,6 +51,10 @@ pub struct Options {
     pub gate_attempts: u32,
     /// Dollars for the whole run.
     pub budget: Option<f64>,
+    /// The same if it was typed: then a run that goes on with this one keeps it.
+    pub typed_budget: Option<f64>,
+    /// What models charge whose clients do not tell.
+    pub prices: Arc<Prices>,
     pub profiles: Profiles,
     /// How a commit message names an issue.
     pub mark: IssuePattern,
@@ -55,6 +62,10 @@ pub struct Options {
     pub required: Vec<String>,
     pub prompts: Prompts,
     pub keeping: Keeping,
+    /// What agents have in their environment besides.
+    pub env: Variables,
+    pub around: AroundOptions,
+    pub notify: NotifySettings,
     pub lock: LockSettings,
     pub health: HealthSettings,
     pub unversioned: UnversionedOptions,
@@ -74,6 +85,15 @@ pub struct UnversionedOptions {
     pub limits: salvage::Limits,
     /// Build directories, which are not.
     pub build: Vec<String>,
+}
+
+/// Commands before and after each attempt.
+#[derive(Debug, Clone)]
+pub struct AroundOptions {
+    pub before: Vec<ShareTemplate>,
+    pub after: Vec<ShareTemplate>,
+    /// How long each of them may take.
+    pub timeout: Duration,
 }
 
 /// Who keeps the issues.
@@ -97,7 +117,7 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    pub(crate) fn named(&self, name: &str) -> Option<&(Profile, Limits)> {
+    pub fn named(&self, name: &str) -> Option<&(Profile, Limits)> {
         self.known.iter().find(|(profile, _)| profile.name == name)
     }
 

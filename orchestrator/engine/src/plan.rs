@@ -4,6 +4,7 @@ use mala_core::{AgentId, Attempt, IssueId, Priority};
 use serde::Serialize;
 
 use crate::caution::{cautions, missing_hooks};
+use crate::cost::check_prices;
 use crate::dispatch::find;
 use crate::engine::{Engine, check_checkout, check_issues, check_profiles};
 use crate::error::{Result, step};
@@ -63,6 +64,7 @@ impl Engine {
     pub fn plan(&self) -> Result<Plan> {
         let (ops, options) = (&self.ops, &self.ops.options);
         check_profiles(options)?;
+        check_prices(options)?;
         check_issues(ops, options)?;
         let recovers = self.recovers()?;
         if recovers.is_empty() {

@@ -3,14 +3,16 @@
 //! The dispatcher knows no more of an agent than this, so its tests bring sessions without processes. The real ones
 //! (`process`) are processes of `mala exec`.
 
+mod client_home;
 pub mod exec;
+mod first_visit;
 pub mod process;
 mod self_test;
 
 use std::fmt;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -21,7 +23,9 @@ use nix::sys::signal::Signal;
 use tokio::sync::mpsc;
 
 use crate::error::Result;
+use crate::event::Event;
 
+pub use client_home::HomeError;
 pub use self_test::SelfTestError;
 
 /// Where the agents of a run live. Everything here may block but [`Sessions::start`].
@@ -29,12 +33,19 @@ pub trait Sessions: Send + Sync {
     /// Proves that what protects agents from each other works. A failure keeps a run from beginning.
     fn self_test(&self) -> Result<()>;
 
+    /// Has clients install what they would install at their first start here. Gives what a person should know.
+    fn prepare(&self, tell: &mut dyn FnMut(&Event)) -> Vec<String>;
+
     /// Starts a session, which tells `events` what it does until it has ended. It ends when this process does.
     fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>>;
 
     /// Kills whatever still runs for an attempt, and waits until it has ended. For one whose run is gone, or whose process
     /// was killed: then its tree may take a moment longer.
     fn reap(&self, attempt: &Attempt) -> Result<()>;
+
+    /// Whether the hooks of an attempt's client were called since its process `pid` was started; nothing where that cannot be
+    /// known.
+    fn are_hooks_heard(&self, attempt: &Attempt, pid: u32) -> Result<Option<bool>>;
 
     /// Removes files that killed processes of agents have left behind.
     fn sweep(&self);
@@ -53,6 +64,8 @@ pub trait Session: fmt::Debug + Send {
 pub struct SessionOrder<'a> {
     pub attempt: &'a Attempt,
     pub profile: &'a Profile,
+    /// What it has in its environment, unless the profile says otherwise.
+    pub env: &'a [(String, String)],
     /// What it is told.
     pub prompt: &'a str,
     /// The client's name for the conversation that goes on, if one does.
@@ -99,11 +112,17 @@ impl SessionEnd {
         let terminal = self.report.terminal.as_ref().filter(|terminal| terminal.is_error);
         let said = terminal.and_then(|terminal| terminal.message.as_deref());
         let how = match terminal {
+            // Its exit code is that of an error it has got over.
+            _ if self.report.has_recovered && self.code() == Some(1) => return None,
             _ if !self.status.as_ref().is_ok_and(ExitStatus::success) => self.how(),
             Some(terminal) => format!("the agent ended with `{}`", terminal.reason),
             None => return None,
         };
         Some(said.map_or(how.clone(), |said| format!("{how}: {said}")))
+    }
+
+    fn code(&self) -> Option<i32> {
+        self.status.as_ref().ok()?.code()
     }
 
     fn how(&self) -> String {
@@ -154,6 +173,11 @@ pub enum Stop {
     /// Ask it to, and kill it after the grace period.
     Ask(Duration),
     Kill,
+}
+
+/// Where what an agent prints is kept, below `logs`, the directory of all runs' logs.
+pub fn agent_log(logs: &Path, attempt: &Attempt) -> PathBuf {
+    logs.join(attempt.run.as_str()).join(format!("{}.log", file_name(attempt.agent.as_str())))
 }
 
 /// An agent's name as the name of a file. Names that would look the same get something of their own at the end.

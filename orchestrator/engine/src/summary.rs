@@ -5,6 +5,7 @@ use std::time::Duration;
 use mala_core::{AgentId, Attempt, IssueId, RunId, Timestamp};
 use serde::{Serialize, Serializer};
 
+use crate::cost::Cost;
 use crate::health::Contention;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -28,10 +29,12 @@ pub struct Summary {
     pub not_accepted: Vec<NotAccepted>,
     /// Issues that wait for a person, of this run and of others; empty if the run was for other issues only.
     pub blocked: Vec<IssueId>,
-    /// In dollars; nothing if no client said.
-    pub cost: Option<f64>,
+    #[serde(flatten)]
+    pub cost: Cost,
     pub tokens: u64,
     pub contention: Contention,
+    /// Who could not be told what a person should know, and why.
+    pub unnotified: Vec<String>,
 }
 
 /// What became of an attempt whose run was killed.
@@ -74,8 +77,11 @@ pub struct AttemptSummary {
     pub gates: u32,
     #[serde(serialize_with = "seconds", rename = "seconds")]
     pub took: Duration,
-    pub cost: Option<f64>,
+    #[serde(flatten)]
+    pub cost: Cost,
     pub tokens: u64,
+    /// Its client was seen to use a tool without calling a hook of mala's.
+    pub is_unhooked: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -108,6 +114,26 @@ impl Recovered {
 }
 
 impl Summary {
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Self {
+        Self {
+            run: RunId::new("r").expect("a name"),
+            started_at: Timestamp::from_millis(0),
+            ended_at: Timestamp::from_millis(1),
+            took: Duration::ZERO,
+            stopped: None,
+            recovered: Vec::new(),
+            attempts: Vec::new(),
+            left: Vec::new(),
+            not_accepted: Vec::new(),
+            blocked: Vec::new(),
+            cost: Cost::default(),
+            tokens: 0,
+            contention: Contention::default(),
+            unnotified: Vec::new(),
+        }
+    }
+
     /// Adds what was made good at the start, and what of all that stays on the branch without having been accepted.
     pub(crate) fn add_recovered(&mut self, recovered: Vec<Recovered>) {
         self.recovered = recovered;

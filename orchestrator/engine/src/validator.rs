@@ -28,13 +28,13 @@ pub trait Validator: Send + Sync {
     /// Judges what an attempt has come to.
     fn judge(&self, attempt: &Attempt, last_message: Option<&str>) -> Result<Judgement>;
 
-    /// What a person should know about the branch before agents begin, in words. That may take as long as the required commands:
+    /// What a person should know about the branch before agents begin. That may take as long as the required commands:
     /// each is told when it starts.
     ///
     /// # Errors
     ///
     /// If no work could ever be accepted.
-    fn look_at_base(&self, _tell: &mut dyn FnMut(&Event)) -> Result<Vec<String>> {
+    fn look_at_base(&self, _tell: &mut dyn FnMut(&Event)) -> Result<Vec<Event>> {
         Ok(Vec::new())
     }
 }
@@ -176,13 +176,12 @@ impl GateValidator {
 }
 
 impl Validator for GateValidator {
-    fn look_at_base(&self, tell: &mut dyn FnMut(&Event)) -> Result<Vec<String>> {
+    fn look_at_base(&self, tell: &mut dyn FnMut(&Event)) -> Result<Vec<Event>> {
         if self.requirements.is_empty() {
-            return Ok(vec![
-                "no command is required, so nothing is proven: whatever agents commit is accepted; name some in [validate] of \
-                 mala.toml, or choose a preset"
-                    .to_owned(),
-            ]);
+            let text = "no command is required, so nothing is proven: whatever agents commit is accepted; name some in [validate] \
+                        of mala.toml, or choose a preset"
+                .to_owned();
+            return Ok(vec![Event::Warning { text }]);
         }
         if let Some((command, program)) =
             self.requirements.missing_programs(self.scope.root()).into_iter().next()
@@ -197,15 +196,15 @@ impl Validator for GateValidator {
             let (command, why) = (missing.command.clone(), missing.ending());
             return Err(EngineError::Unrunnable { command, why });
         }
-        let red = validation.failure().map(|failure| {
-            format!(
+        let red = validation.failure().map(|failure| Event::BranchRed {
+            why: format!(
                 "the branch is red before any agent has begun: `{}` failed on {} ({}), see `{}`; only work that makes it \
                  green is accepted",
                 failure.command,
                 head.short(),
                 failure.ending(),
                 failure.output_log
-            )
+            ),
         });
         Ok(red.into_iter().collect())
     }

@@ -40,7 +40,7 @@ pub use content::Content;
 pub use history::{Commit, FileChange, TreeEntry};
 pub use index_lock::IndexLockError;
 pub use object_reader::close_object_readers;
-pub use owned_directory::left_behind;
+pub use owned_directory::{OwnedDirectory, left_behind};
 pub use ownership::{
     Holder, OwnChangesError, Ownership, OwnershipError, Standing, TestEvents, own_changes, standing,
 };

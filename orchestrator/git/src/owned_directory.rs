@@ -17,13 +17,13 @@ const SEPARATOR: char = '~';
 
 /// A folder that is removed when this value is dropped, and by whoever sweeps if its owner was killed.
 #[derive(Debug)]
-pub(crate) struct OwnedDirectory {
+pub struct OwnedDirectory {
     path: PathBuf,
 }
 
 impl OwnedDirectory {
     /// A new folder in `parent`.
-    pub(crate) fn create(parent: &Path, owner: &Owner) -> io::Result<Self> {
+    pub fn create(parent: &Path, owner: &Owner) -> io::Result<Self> {
         fs::create_dir_all(parent)?;
         loop {
             let path = parent.join(name(owner, fastrand::u32(..)));
@@ -35,7 +35,12 @@ impl OwnedDirectory {
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Removes those in `parent` whose owners are gone.
+    pub fn sweep(parent: &Path, liveness: &dyn Liveness) -> io::Result<()> {
+        abandoned(parent, liveness)?.iter().try_for_each(|path| remove(path))
+    }
+
+    pub fn path(&self) -> &Path {
         &self.path
     }
 }

@@ -87,9 +87,11 @@ impl Homes {
     }
 }
 
-/// The variables for a command in the slot at `slot`, which stands for the checkout at `checkout`.
+/// The variables for a command in the slot at `slot`, which stands for the checkout at `checkout`: mala's own, and over them
+/// those that are given to this slot.
 pub(crate) fn variables(
     own: impl Iterator<Item = (OsString, OsString)>,
+    given: &[(String, String)],
     checkout: &Path,
     slot: &Path,
     homes: &Homes,
@@ -103,6 +105,9 @@ pub(crate) fn variables(
         variables.retain(|(other, _)| other != name);
         variables.push((name.into(), value));
     };
+    for (name, value) in given {
+        set(name, value.into());
+    }
     if let Some(user) = &user {
         for (name, path) in INSTALLATIONS {
             let place = user.join(path);
@@ -178,10 +183,13 @@ mod tests {
             ("MALA_AGENT", "a"),
             ("GIT_DIR", "/home/me/repo/.git"),
             ("LANG", "C.UTF-8"),
+            ("TERM", "dumb"),
             ("HOME", "/home/user"),
         ];
         let own = own.into_iter().map(|(name, value)| (name.into(), value.into()));
-        let found = variables(own, Path::new("/home/me/repo"), Path::new("/slot/tree"), &homes);
+        let given = [("DATABASE_URL", "postgres:///app_v1"), ("MALA_SLOT", "v1"), ("LANG", "de_DE.UTF-8")];
+        let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let found = variables(own, &given, Path::new("/home/me/repo"), Path::new("/slot/tree"), &homes);
         let get = |name: &str| {
             found
                 .iter()
@@ -190,7 +198,9 @@ mod tests {
         };
         assert_eq!(get("PATH").unwrap(), "/slot/tree/.venv/bin:/usr/bin:/home/me/repository/bin:/slot/tree");
         assert_eq!(get("VIRTUAL_ENV").unwrap(), "/slot/tree/.venv");
-        assert_eq!(get("LANG").unwrap(), "C.UTF-8");
+        assert_eq!(get("TERM").unwrap(), "dumb");
+        let own_share = ["DATABASE_URL", "MALA_SLOT", "LANG"].map(|name| get(name).unwrap());
+        assert_eq!(own_share, ["postgres:///app_v1", "v1", "de_DE.UTF-8"]);
         for name in ["LD_PRELOAD", "CARGO_TARGET_DIR", "MALA_AGENT", "GIT_DIR"] {
             assert_eq!(get(name), None, "{name}");
         }

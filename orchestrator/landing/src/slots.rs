@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mala_config::{Settings, format_size};
+use mala_config::{Settings, Variables, format_size};
 use mala_core::{Oid, Scope};
 use mala_gate::runner::Confinement;
 use mala_git::Repo;
@@ -27,6 +27,7 @@ use thiserror::Error;
 use crate::company::Company;
 use crate::disk::{self, SlotUse, shown_size};
 use crate::environment::{self, Homes};
+use crate::share::{LeasedShare, NoFreePorts};
 
 /// Enough for every agent to have one of its own: nobody waits to try something.
 const MAX_TEST_SLOTS: u64 = 64;
@@ -54,6 +55,8 @@ pub enum SlotsError {
          shown_size(*.size), format_size(*.bound)
     )]
     TooLarge { size: u64, bound: u64 },
+    #[error(transparent)]
+    Share(#[from] NoFreePorts),
     #[error("nobody waits for the slot any more")]
     Forsaken,
     #[error("cannot use `{}` for slots; name another directory with `queue.directory` in the settings", .path.display())]
@@ -96,6 +99,7 @@ pub struct Slots {
     validations: u64,
     /// In bytes; zero is no bound.
     max_disk: u64,
+    env: Variables,
     company: Arc<Company>,
 }
 
@@ -110,7 +114,15 @@ impl Slots {
         }
         let keep = settings.build_directories();
         let (validations, max_disk) = (settings.queue.slots, settings.queue.max_disk);
-        Ok(Self { repo: repo.clone(), directory, keep, validations, max_disk, company: Arc::default() })
+        Ok(Self {
+            repo: repo.clone(),
+            directory,
+            keep,
+            validations,
+            max_disk,
+            env: settings.env.clone(),
+            company: Arc::default(),
+        })
     }
 
     /// How many validations run at a time at most.
@@ -292,6 +304,11 @@ impl Lease {
         &self.dir
     }
 
+    /// As [`Pool::name`] made it.
+    fn name(&self) -> String {
+        self.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
     /// Removes all that earlier trees have left, but the lock.
     pub(crate) fn empty(&self) -> Result<(), SlotsError> {
         for entry in fs::read_dir(&self.dir).map_err(at(&self.dir))? {
@@ -315,7 +332,9 @@ impl Lease {
             self.empty()?;
             return Err(SlotsError::TooLarge { size, bound });
         }
-        Ok(Placed { lease: self, slot, homes })
+        let share = LeasedShare::lease(self.name());
+        let variables = share.variables(&self.slots.env)?;
+        Ok(Placed { lease: self, slot, homes, variables, _share: share })
     }
 }
 
@@ -325,6 +344,9 @@ pub struct Placed {
     lease: Lease,
     slot: Slot,
     homes: Homes,
+    /// What no other slot has.
+    variables: Vec<(String, String)>,
+    _share: LeasedShare,
 }
 
 impl Placed {
@@ -364,7 +386,8 @@ impl Placed {
     /// How commands run here: with mala's environment as it would be in the checkout, and writing nowhere else.
     pub fn confinement(&self) -> Confinement {
         let scope = self.lease.slots.repo.scope();
-        let variables = environment::variables(std::env::vars_os(), scope.root(), self.root(), &self.homes);
+        let (own, given) = (std::env::vars_os(), &self.variables);
+        let variables = environment::variables(own, given, scope.root(), self.root(), &self.homes);
         // Not its git directory, nor what mala keeps beside its files.
         let mut writable: Vec<PathBuf> = ["tree", "home", "tmp"].map(|name| self.lease.dir.join(name)).into();
         writable.extend(["/dev", "/proc"].map(PathBuf::from));

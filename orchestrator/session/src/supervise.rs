@@ -29,6 +29,9 @@ use crate::{SessionError, git_guard, jail};
 /// How often open files are compared with locks.
 const LOST_LOCKS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Tells an agent its name.
+const AGENT: &str = "MALA_AGENT";
+
 /// What to run as an agent, and for whom.
 #[derive(Debug)]
 pub struct Supervision {
@@ -148,7 +151,7 @@ impl Supervision {
         exempt.retain(|directory| !guard.is_held_by_others(directory, true));
         let exempt = exempt.iter().map(|directory| self.scope.root().join(directory)).collect();
         let mut command = with_git_environment(command());
-        command.env(supervisor_socket::VARIABLE, socket.socket());
+        command.env(AGENT, self.party.agent.as_str()).env(supervisor_socket::VARIABLE, socket.socket());
         let jail = jail::jail(&self.scope, exempt, self.reserved(guard), guard.git_guard().others().roots());
         Ok(mala_sandbox::run(&jail, guard.clone(), command)?)
     }
@@ -176,7 +179,7 @@ impl Supervision {
     ) -> Result<Exit, SessionError> {
         let _watch = OwnerWatch::start(&self.party.owner, surroundings, None)?;
         let mut command = with_git_environment(command());
-        command.env("MALA_AGENT", self.party.agent.as_str());
+        command.env(AGENT, self.party.agent.as_str());
         Ok(mala_sandbox::run_unprotected(command)?)
     }
 
@@ -197,7 +200,7 @@ impl Supervision {
 }
 
 fn with_git_environment(mut command: Command) -> Command {
-    command.env_remove("MALA_AGENT").envs(git_guard::environment::variables(|name| env::var_os(name)));
+    command.envs(git_guard::environment::variables(|name| env::var_os(name)));
     command.env(mala_git::STARTED_WITH, mala_git::started_with());
     command
 }

@@ -255,7 +255,7 @@ impl Ledger {
         } else if is(EventKind::AttemptAdvanced) || is(EventKind::AttemptFinished) {
             let is_offered = |field: &Value| *field == AttemptState::Offered.as_str();
             let (was, will_be) = (is_offered(&event.detail["from"]), is_offered(&event.detail["to"]));
-            if days.offered_since.is_some() && !will_be || (was && !will_be) {
+            if (was || days.offered_since.is_some()) && !will_be {
                 days.landing.push(since(&mut days.offered_since));
             } else if will_be && !was {
                 days.offered_since = Some(at);

@@ -101,6 +101,8 @@ event_kinds! {
     QueueAudited = "queue.audited",
     SessionStarted = "session.started",
     SessionEnded = "session.ended",
+    /// A client of a run has called a hook of mala's for the first time.
+    HooksHeard = "hooks.heard",
     /// The kernel or a hook kept an agent from changing a file.
     WriteRefused = "write.refused",
     /// A file was changed by somebody who did not hold it, and an audit found it.
@@ -125,6 +127,7 @@ impl EventKind {
             Self::IssueClaimed
                 | Self::SessionStarted
                 | Self::SessionEnded
+                | Self::HooksHeard
                 | Self::WriteRefused
                 | Self::WriteForeign
                 | Self::LockLost

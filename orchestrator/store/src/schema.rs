@@ -28,6 +28,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/12_issue_waits.sql"),
     include_str!("migrations/13_steady_time.sql"),
     include_str!("migrations/14_freed_files.sql"),
+    include_str!("migrations/15_unpriced.sql"),
 ];
 
 /// The schema this mala writes.

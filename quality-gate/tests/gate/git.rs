@@ -269,8 +269,9 @@ fn a_failure_names_the_command_the_reason_and_what_to_do() {
     let w = World::new();
     let missing = Oid::parse(&"1".repeat(40)).unwrap();
     let error = w.repo().commit(&missing).unwrap_err().to_string();
-    assert!(error.starts_with("`git cat-file commit 1111"), "{error}");
-    assert!(error.contains("(exit status: 128): fatal: git cat-file"), "{error}");
+    assert!(error.starts_with("object 1111") && error.contains("see `git fsck`"), "{error}");
+    let error = w.repo().with_env("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1").head().unwrap_err().to_string();
+    assert!(error.starts_with("`git ") && error.contains("(exit status: 128): fatal: "), "{error}");
 }
 
 #[test]

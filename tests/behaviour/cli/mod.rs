@@ -2,6 +2,7 @@
 
 mod asks;
 mod bad_input;
+mod config;
 mod contract;
 mod git_faults;
 mod hints;

@@ -100,7 +100,7 @@ fn commits_of_a_person_are_queued_and_shown() {
     let status = done(&world, "status --json").json();
     assert_eq!(
         status["queue"],
-        json!([{ "branch": "refs/heads/main", "open": 1, "states": { "waiting": 1 }, "paused": null }])
+        json!([{ "branch": "refs/heads/main", "open": 1, "states": { "waiting": 1 }, "files_free": 0, "paused": null }])
     );
     assert!(done(&world, "status").out.contains("landing queue of `main`: 1 waiting"));
 }

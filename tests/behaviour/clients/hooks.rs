@@ -9,8 +9,8 @@ use mala_tests::clients::{CODE_MODE, Client};
 use mala_tests::model::{Model, Script, Talk, ToolResult, javascript, patch, say};
 
 use super::{
-    Claude, Gemini, NAMES_THE_HOLDER, installed, javascript_patch, private_place, read, replace, results,
-    shell, with_part, world,
+    Claude, Gemini, NAMES_THE_HOLDER, installed, javascript_patch, read, replace, results, shell, with_part,
+    world,
 };
 use crate::cli::{MALA, held, pair};
 
@@ -209,33 +209,6 @@ fn gemini_is_told_who_holds_a_file_before_it_writes() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_told(&results(&talk, "write_file")[1]);
     assert_told(&results(&talk, "replace")[0]);
-    assert_told(&results(&talk, "run_shell_command")[0]);
-    assert_kept(&world, &talk);
-}
-
-#[test]
-fn gemini_gets_a_runs_hooks_from_a_file_though_nobody_trusts_the_folder() {
-    let Some(installed) = installed() else { return };
-    let world = world();
-    let gemini = Gemini(&world);
-    let model = Model::start();
-    let talk = model.talk([
-        gemini.write("new.txt", "new\n"),
-        gemini.write("held.txt", "mine\n"),
-        gemini.shell("sed -i s/theirs/mine/ held.txt"),
-        say("done"),
-    ]);
-    // It does not read such a file below a folder that everybody may write to, as temporary ones are.
-    let folder = tempfile::tempdir_in(private_place()).unwrap();
-    let added = injection(Kind::Gemini, MALA, world.root(), folder.path());
-    for (path, text) in &added.files {
-        fs::write(path, text).unwrap();
-    }
-    let client = Client::gemini(installed, &world, &talk);
-    let ended = added.env.iter().fold(client, |client, (name, value)| client.env(name, value)).run();
-
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert_told(&results(&talk, "write_file")[1]);
     assert_told(&results(&talk, "run_shell_command")[0]);
     assert_kept(&world, &talk);
 }

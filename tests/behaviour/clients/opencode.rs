@@ -13,10 +13,10 @@ use super::{NAMES_THE_HOLDER, installed, read, results, world};
 use crate::cli::{MALA, held, pair};
 
 /// Its tools, on files of the checkout.
-struct Opencode<'a>(&'a World);
+pub(super) struct Opencode<'a>(pub(super) &'a World);
 
 impl Opencode<'_> {
-    fn write(&self, path: &str, content: &str) -> Reply {
+    pub(super) fn write(&self, path: &str, content: &str) -> Reply {
         call("write", json!({"filePath": self.0.root().join(path), "content": content}))
     }
 
@@ -29,7 +29,7 @@ impl Opencode<'_> {
         call("edit", json!({"filePath": path, "oldString": old, "newString": new}))
     }
 
-    fn bash(&self, command: &str) -> Reply {
+    pub(super) fn bash(&self, command: &str) -> Reply {
         call("bash", json!({"command": command, "description": "as the script says"}))
     }
 }

@@ -208,3 +208,91 @@ fn a_run_ends_when_its_time_is_over() {
     let run = batch.run(&["--timeout", "2s"]);
     assert_eq!((handed_over(&run).as_str(), batch.dirt().as_str()), ("the run's time of 2s is over", ""));
 }
+
+/// A client that speaks as codex does, and says nothing of its cost.
+const CODEX: &str = r#"
+    used() { printf '{"type":"turn.completed","usage":{"input_tokens":%s,"cached_input_tokens":0,"output_tokens":0}}\n' "$1"; }
+"#;
+
+fn codex(script: &str, profile: &str, settings: &str) -> Batch {
+    let settings = format!("[run]\nattempts = 1\ngate_attempts = 0\n{settings}");
+    let batch = Batch::with(&format!("{CODEX}\n{script}"), &settings);
+    let changed =
+        batch.read("mala.toml").replace("kind = \"command\"", &format!("kind = \"codex\"\n{profile}"));
+    batch.world.write("mala.toml", &changed);
+    batch.world.git(&["commit", "-q", "-a", "-m", "settings"]);
+    batch.issue("bd-1", &[]);
+    batch
+}
+
+#[test]
+fn a_limit_in_dollars_is_refused_where_nobody_knows_the_price_and_the_line_to_write_helps() {
+    let refused = |batch: &Batch, args: &[&str]| {
+        let answer = batch.text(args);
+        assert_eq!(answer.code, 2, "{answer:?}");
+        assert!(answer.err.contains("a limit in dollars is set"), "{answer:?}");
+        answer.err
+    };
+    let unnamed = codex("", "", "");
+    let said = refused(&unnamed, &["--budget", "5"]);
+    assert!(said.contains("below [agents.script]: model = "), "{said}");
+    refused(&unnamed, &["--budget", "5", "--dry-run"]);
+    refused(&codex("", "cost = 2.5", ""), &[]);
+    refused(&batch("", ""), &["--budget", "5"]);
+
+    let unknown = codex("used 1000000", "model = \"gpt-nobody-knows\"", "");
+    let said = refused(&unknown, &["--budget", "5"]);
+    let (_, line) = said.split_once("dollars for a million tokens: ").unwrap();
+    let settings = format!("{}\n[price]\n{}\n", unknown.read("mala.toml"), line.trim());
+    unknown.world.write("mala.toml", &settings);
+    unknown.world.git(&["commit", "-q", "-a", "-m", "a price"]);
+    let run = unknown.run(&["--budget", "5"]);
+    assert_eq!((run.issues("claimed"), &run.summary()["cost"]), (vec!["bd-1"], &2.0.into()), "{run:?}");
+    let bad = unknown.text(&["--budget", "much"]);
+    assert!(bad.code == 2 && bad.err.contains("--budget"), "{bad:?}");
+}
+
+#[test]
+fn a_client_that_reports_tokens_has_a_cost_that_ends_the_run_and_one_without_a_price_is_said_to_be_unknown() {
+    let priced = codex("used 1000000", "model = \"gpt-5\"", "");
+    priced.issue("bd-2", &[]);
+    let run = priced.run(&["--budget", "1", "--sequential"]);
+    assert_eq!((run.issues("claimed"), &run.summary()["cost"]), (vec!["bd-1"], &1.25.into()), "{run:?}");
+    assert!(run.summary()["stopped"].as_str().unwrap().contains("$1.25, more than its budget of $1.00"));
+    let said = run.all("warning").into_iter().map(|event| event["text"].as_str().unwrap().to_owned());
+    assert!(said.collect::<String>().contains("at the list price of `gpt-5`"), "{run:?}");
+
+    let unpriced = codex("used 1000000", "model = \"gpt-nobody-knows\"", "");
+    let run = unpriced.run(&[]);
+    let summary = run.summary();
+    assert!(summary["cost"].is_null() && summary["tokens"] == 1_000_000, "{summary}");
+    assert_eq!(summary["unpriced"][0], "gpt-nobody-knows");
+    let unpriced = codex("used 1000000", "model = \"gpt-nobody-knows\"", "");
+    let said = unpriced.text(&[]);
+    assert!(said.out.contains("; cost unknown: no price for `gpt-nobody-knows`"), "{said:?}");
+}
+
+#[test]
+fn the_status_says_what_a_run_has_spent_of_its_budget_and_what_is_not_known() {
+    let script = "[ $id = bd-1 ] && used 1000000 || sleep 600";
+    let status = |profile: &str, args: &[&str]| {
+        let batch = codex(script, profile, "");
+        batch.issue("bd-2", &[]);
+        let mut run = batch.start(&[args, &["--sequential"]].concat());
+        let over = || {
+            let status = done(&batch.world, "status --json").json();
+            status["runs"][0]["attempts"].as_array().is_some_and(|attempts| attempts.len() == 2)
+        };
+        mala_tests::eventually("the first attempt is over", over);
+        let (json, text) = (done(&batch.world, "status --json").json(), done(&batch.world, "status").out);
+        run.kill().unwrap();
+        run.wait().unwrap();
+        (json["runs"][0].clone(), text)
+    };
+    let (json, text) = status("model = \"gpt-5\"", &["--budget", "5"]);
+    assert_eq!((&json["cost"], &json["budget"]), (&1.25.into(), &5.0.into()), "{json}");
+    assert!(text.contains("spent on attempts that are over: $1.25, of $5.00 at most"), "{text}");
+    let (json, text) = status("model = \"gpt-nobody-knows\"", &[]);
+    assert!(json["cost"].is_null() && json["unpriced"][0] == "gpt-nobody-knows", "{json}");
+    assert!(text.contains("cost unknown: no price for `gpt-nobody-knows`"), "{text}");
+}

@@ -86,13 +86,11 @@ fn a_red_branch_is_named_before_agents_begin_and_work_that_mends_it_is_accepted(
     batch.issue("bd-1", &[]);
     let run = batch.run(&[]);
     assert_eq!((run.code, run.issues("done")), (0, vec!["bd-1"]), "{run:?}");
-    let warned = run.all("warning").iter().any(|event| {
-        event["text"]
-            .as_str()
-            .unwrap()
-            .starts_with("the branch is red before any agent has begun: `sh check.sh` failed on")
-    });
-    assert!(warned, "{run:?}");
+    let told = run.only("branch_red")["why"].as_str().unwrap();
+    assert!(
+        told.starts_with("the branch is red before any agent has begun: `sh check.sh` failed on"),
+        "{told}"
+    );
     let validating = &run.all("validating")[0];
     assert_eq!(validating["command"], "sh check.sh", "and what runs meanwhile is told: {run:?}");
     let names: Vec<&str> = run.events.iter().filter_map(|event| event["event"].as_str()).collect();

@@ -1,5 +1,6 @@
 //! `mala logs`: what happened.
 
+mod agent;
 pub(super) mod evidence;
 mod runs;
 
@@ -26,12 +27,23 @@ use crate::ui::{DIM, RED, plain};
 /// How often `tail --follow` asks whether there is anything new; the question costs microseconds.
 const FOLLOW_PAUSE: Duration = Duration::from_millis(100);
 
-/// Read what happened: events, evidence of tests, runs
-#[derive(Debug, Subcommand)]
+/// Read what happened: events, evidence of tests, runs, and what one agent does
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
 #[command(after_help = "Examples:
   mala logs list --since 1h
+  mala logs -f bd-7
   mala logs verify")]
-pub(crate) enum LogsCommand {
+pub(crate) struct LogsArgs {
+    #[command(subcommand)]
+    command: Option<LogsCommand>,
+    /// Show what an agent of a run has done and does, until its attempt is over: its name, or the id of its issue
+    #[arg(long, short, value_name = "AGENT")]
+    follow: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum LogsCommand {
     List(ListArgs),
     Show(ShowArgs),
     Tail(TailArgs),
@@ -138,12 +150,18 @@ impl FilterArgs {
     }
 }
 
-pub(crate) fn run(command: LogsCommand, context: &Context) -> Result<Code, CliError> {
-    match command {
-        LogsCommand::List(args) => cmd_list(&args, context)?,
-        LogsCommand::Show(args) => cmd_show(&args, context)?,
-        LogsCommand::Verify(args) => return cmd_verify(&args, context),
-        LogsCommand::Tail(args) => cmd_tail(&args, context)?,
+pub(crate) fn run(args: &LogsArgs, context: &Context) -> Result<Code, CliError> {
+    match (&args.command, &args.follow) {
+        (Some(_), Some(_)) => {
+            return Err(CliError::usage("`--follow` goes without a further command")
+                .hint("one agent: mala logs -f AGENT; events: mala logs tail --follow"));
+        }
+        (Some(LogsCommand::List(args)), None) => cmd_list(args, context)?,
+        (Some(LogsCommand::Show(args)), None) => cmd_show(args, context)?,
+        (Some(LogsCommand::Verify(args)), None) => return cmd_verify(args, context),
+        (Some(LogsCommand::Tail(args)), None) => cmd_tail(args, context)?,
+        (None, Some(agent)) => agent::cmd_follow(agent, context)?,
+        (None, None) => return Err(CliError::usage("say what to read").hint("such as: mala logs list")),
     }
     Ok(Code::SUCCESS)
 }

@@ -22,7 +22,7 @@ pub(super) fn folder(scope: &Scope) -> PathBuf {
 /// One `mala run`.
 #[derive(Debug, Serialize)]
 pub(super) struct Run {
-    id: String,
+    id: RunId,
     started_at: Timestamp,
     ended_at: Option<Timestamp>,
     state: State,
@@ -74,7 +74,7 @@ fn read(store: &mut Store, scope: &Scope, started: &Event) -> Result<Run, CliErr
     let attempts = store.attempts_of_run(&id)?.iter().map(attempt).collect();
     let log = folder(scope).join(format!("{id}.jsonl"));
     let (started_at, ended_at) = (started.at, ended.map(|event| event.at));
-    Ok(Run { id: id.to_string(), started_at, ended_at, state, attempts, log })
+    Ok(Run { id, started_at, ended_at, state, attempts, log })
 }
 
 fn attempt(attempt: &Attempt) -> Value {
@@ -89,6 +89,10 @@ fn attempt(attempt: &Attempt) -> Value {
 }
 
 impl Run {
+    pub(super) fn id(&self) -> &RunId {
+        &self.id
+    }
+
     /// What it wrote into its own log, oldest first.
     pub(super) fn events(&self) -> Result<Vec<Value>, CliError> {
         let log = ChainReader::open(&self.log).map_err(CliError::failed)?;

@@ -44,8 +44,6 @@ pub(crate) struct EntryJson<'a> {
     head: &'a Oid,
     rejections: u32,
     reason: Option<&'a str>,
-    /// Others may take its files while it waits.
-    frees_files: bool,
 }
 
 impl<'a> From<&'a Entry> for EntryJson<'a> {
@@ -61,7 +59,6 @@ impl<'a> From<&'a Entry> for EntryJson<'a> {
             head: &entry.head,
             rejections: entry.rejections,
             reason: entry.reason.as_deref(),
-            frees_files: entry.frees_files,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A view that stays in place: one line per agent, what is over scrolls away above.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub(crate) struct Live {
     done: usize,
     handed_over: usize,
     costs: HashMap<IssueId, f64>,
+    /// Those whose cost is not known now.
+    unpriced: HashSet<IssueId>,
 }
 
 impl Live {
@@ -44,6 +46,7 @@ impl Live {
             done: 0,
             handed_over: 0,
             costs: HashMap::new(),
+            unpriced: HashSet::new(),
         }
     }
 
@@ -99,6 +102,10 @@ impl Live {
             Event::Nudged { issue, .. } => self.say(issue, "told to go on"),
             Event::Used { issue, cost: Some(cost), .. } => {
                 self.costs.insert(issue.clone(), *cost);
+                self.unpriced.remove(issue);
+            }
+            Event::Used { issue, tokens: 1.., .. } => {
+                self.unpriced.insert(issue.clone());
             }
             Event::Done { issue, .. } => {
                 self.done += 1;
@@ -149,7 +156,12 @@ impl Reporter for Live {
         }
         self.last_pulse = Some(Instant::now());
         let cost: f64 = self.costs.values().sum();
-        let cost = if cost > 0.0 { format!(", ${cost:.2}") } else { String::new() };
+        let cost = match (cost > 0.0, self.unpriced.is_empty()) {
+            (true, true) => format!(", ${cost:.2}"),
+            (true, false) => format!(", ${cost:.2} and more"),
+            (false, true) => String::new(),
+            (false, false) => ", cost unknown".to_owned(),
+        };
         let pulse = (self.pulse)().map(|pulse| format!("; {pulse}")).unwrap_or_default();
         self.bottom.set_message(format!(
             "{} at work, {} done, {} handed over{cost}{pulse}",

@@ -2,7 +2,7 @@
 
 mod live;
 mod summary;
-mod words;
+pub(crate) mod words;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -125,7 +125,8 @@ pub(crate) struct Plain(pub(crate) Ui);
 impl Reporter for Plain {
     fn report(&mut self, _at: Timestamp, event: &Event) {
         // Warnings are remarks; what happens is the answer.
-        let is_remark = matches!(event, Event::Warning { .. } | Event::Validating { .. });
+        let is_remark = matches!(event, Event::Warning { .. } | Event::BranchRed { .. })
+            || matches!(event, Event::Validating { .. } | Event::Preparing { .. });
         let mut out = if is_remark { self.0.err() } else { self.0.out() };
         for line in words::lines(event) {
             put(&mut *out, &line);
@@ -144,7 +145,7 @@ impl Reporter for QueueOnly {
     fn report(&mut self, _at: Timestamp, event: &Event) {
         let mut out = match event {
             Event::RunStarted { .. } | Event::RunEnded { .. } => return,
-            Event::Warning { .. } => self.0.err(),
+            Event::Warning { .. } | Event::BranchRed { .. } => self.0.err(),
             _ if self.0.json => return,
             _ => self.0.out(),
         };

@@ -7,7 +7,7 @@ use mala_core::IssueId;
 use mala_core::shell::word;
 use mala_engine::{AttemptResult, AttemptSummary, NotAccepted, Summary};
 
-use super::words::{short, way_back};
+use super::words::{cost, short, way_back};
 use crate::ui::{BOLD, GREEN, RED, YELLOW, plain, span, table};
 
 /// Issues that are named at most.
@@ -25,6 +25,7 @@ pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Resul
     }
     write_way_back(out, summary)?;
     write_not_accepted(out, summary)?;
+    write_unhooked(out, summary)?;
     let done = issues(summary, |result| result == AttemptResult::Done);
     let failed = issues(summary, |result| result != AttemptResult::Done);
     let blocked = issues(summary, |result| result == AttemptResult::Blocked);
@@ -42,8 +43,8 @@ pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Resul
     if !summary.left.is_empty() {
         write!(out, ", {} left", summary.left.len())?;
     }
-    if let Some(cost) = summary.cost {
-        write!(out, "; ${cost:.2}")?;
+    if let Some(cost) = cost(summary.cost.exact(), summary.cost.at_least(), summary.cost.unpriced()) {
+        write!(out, "; {cost}")?;
     }
     if summary.tokens > 0 {
         write!(out, "; {} tokens", summary.tokens)?;
@@ -53,6 +54,9 @@ pub(crate) fn write_summary(out: &mut dyn Write, summary: &Summary) -> io::Resul
         writeln!(out, "{}; go on where it stopped: mala run --resume", plain(why))?;
     }
     write_blocked(out, &summary.blocked)?;
+    for why in &summary.unnotified {
+        writeln!(out, "{YELLOW}not told{YELLOW:#}: {}", plain(why))?;
+    }
     write_contention(out, summary)
 }
 
@@ -91,6 +95,21 @@ fn write_not_accepted(out: &mut dyn Write, summary: &Summary) -> io::Result<()> 
         )?;
     }
     Ok(())
+}
+
+fn write_unhooked(out: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    let issues: BTreeSet<&str> =
+        summary.attempts.iter().filter(|it| it.is_unhooked).map(|it| it.issue.as_str()).collect();
+    if issues.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<&str> = issues.iter().take(NAMED_ISSUES).copied().collect();
+    let rest = if issues.len() > named.len() { ", ..." } else { "" };
+    writeln!(
+        out,
+        "{RED}without mala's hooks{RED:#}: {}{rest}; only the kernel kept their agents from the files of others; see why: mala doctor",
+        named.join(", ")
+    )
 }
 
 /// Issues that nobody works on before a person has looked at them.

@@ -16,6 +16,12 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             let since = Timestamp::now();
             vec![format!("validating the branch at {}: `{}`, since {since}", commit.short(), plain(command))]
         }
+        Event::Preparing { profile, directory } => {
+            vec![format!(
+                "the client of the profile `{}` installs its packages in `{directory}`",
+                plain(profile)
+            )]
+        }
         Event::RunStarted { run, max_agents } => {
             let agents = if *max_agents == 1 { "agent" } else { "agents" };
             vec![format!("{BOLD}run {run}{BOLD:#}, up to {max_agents} {agents}")]
@@ -60,6 +66,17 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
                 None => "got no answer, and has to decide itself".to_owned(),
             };
             vec![line(issue, &how)]
+        }
+        Event::Unhooked { issue, profile, .. } => {
+            let first = format!(
+                "{RED}no hooks{RED:#}: the client of the profile `{}` has used a tool and called",
+                plain(profile)
+            );
+            vec![
+                line(issue, &format!("{first} none of mala's hooks")),
+                "    only the kernel keeps its agents from the files of others; see why: mala doctor"
+                    .to_owned(),
+            ]
         }
         Event::Nudged { issue, why, .. } => {
             vec![line(issue, &format!("{YELLOW}told to go on{YELLOW:#}: {}", plain(why)))]
@@ -123,14 +140,30 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             std::iter::once(line(issue, &first)).chain(way_back(issue, *attempt, files)).collect()
         }
         Event::Waiting { for_what } => vec![format!("{DIM}waiting for {for_what}{DIM:#}")],
-        Event::Warning { text } => vec![format!("{YELLOW}warning{YELLOW:#}: {}", plain(text))],
-        Event::Stopping { how } => vec![format!("{YELLOW}stopping{YELLOW:#}: {how}")],
+        Event::Warning { text } | Event::BranchRed { why: text } => {
+            vec![format!("{YELLOW}warning{YELLOW:#}: {}", plain(text))]
+        }
+        Event::Stopping { how, .. } => vec![format!("{YELLOW}stopping{YELLOW:#}: {how}")],
         Event::Doing { .. }
         | Event::Used { .. }
         | Event::Resumed { .. }
         | Event::Gating { .. }
         | Event::RunEnded { .. } => Vec::new(),
     }
+}
+
+/// What was spent, where it is known or where something is known to be missing.
+pub(crate) fn cost<'a>(
+    exact: Option<f64>,
+    at_least: f64,
+    unpriced: impl Iterator<Item = &'a str>,
+) -> Option<String> {
+    if let Some(dollars) = exact {
+        return Some(format!("${dollars:.2}"));
+    }
+    let models: Vec<String> = unpriced.map(|model| format!("`{}`", plain(model))).collect();
+    let known = if at_least > 0.0 { format!("at least ${at_least:.2}, ") } else { String::new() };
+    (!models.is_empty()).then(|| format!("cost unknown: {known}no price for {}", models.join(", ")))
 }
 
 /// "`a` (held by `ann`), `b` (held by `bob`)".

@@ -11,6 +11,7 @@ use mala_store::{End, Finish, Next, Progress};
 use serde_json::json;
 
 use super::{BlockingOps, CheckoutState};
+use crate::cost::Cost;
 use crate::error::Result;
 use crate::note::{self, Handoff};
 use crate::options::Keeping;
@@ -46,7 +47,7 @@ pub(crate) struct AttemptEnd {
     pub(crate) judgement: Judgement,
     pub(crate) last_message: Option<String>,
     pub(crate) log: Option<String>,
-    pub(crate) cost: Option<f64>,
+    pub(crate) cost: Cost,
     pub(crate) tokens: u64,
     pub(crate) checkout: CheckoutState,
 }
@@ -60,7 +61,7 @@ impl AttemptEnd {
             judgement: Judgement::default(),
             last_message: None,
             log: None,
-            cost: None,
+            cost: Cost::default(),
             tokens: 0,
             checkout: CheckoutState::default(),
         }
@@ -199,7 +200,11 @@ impl BlockingOps {
 }
 
 fn finish(end: &AttemptEnd, ending: End, note: Option<String>, saved_ref: Option<String>) -> Finish {
-    let spend = Spend { cost_micros: micros(end.cost.unwrap_or(0.0)), tokens: end.tokens };
+    let spend = Spend {
+        cost_micros: micros(end.cost.at_least()),
+        tokens: end.tokens,
+        unpriced: end.cost.unpriced().map(str::to_owned).collect(),
+    };
     let progress = Progress {
         saved_ref,
         verdict: Some(json!(end.judgement)),

@@ -91,7 +91,7 @@ impl BlockingOps {
         let count = |name: &str| summary[name].as_array().map_or(0, Vec::len);
         let detail = json!({
             "stopped": summary["stopped"], "attempts": count("attempts"), "left": count("left"),
-            "cost": summary["cost"], "tokens": summary["tokens"],
+            "cost": summary["cost"], "unpriced": summary["unpriced"], "tokens": summary["tokens"],
         });
         let mut store = self.store()?;
         // What killed agents have left in queues.

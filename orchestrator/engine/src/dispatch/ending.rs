@@ -35,7 +35,7 @@ impl Dispatcher {
             judgement: job.judgement.clone(),
             last_message: job.last_turn.message.clone(),
             log: Some(job.log.display().to_string()),
-            cost: job.meter.usage().cost,
+            cost: job.meter.cost(),
             tokens: job.tokens(),
             checkout: job.checkout,
         };
@@ -47,12 +47,18 @@ impl Dispatcher {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Phase::Ending { end, tries } = &mut job.phase else { return };
         *tries += 1;
+        let is_first = *tries == 1;
         let (ops, end, is_torn) = (self.ops.clone(), end.clone(), job.last_turn.is_torn);
+        let around = self.jobs.get(id).filter(|_| is_first).and_then(|job| self.around(job).ok());
         let work = move || {
             if is_torn {
                 ops.sessions.reap(&end.attempt)?;
             }
-            ops.end(&end)
+            // What it has left behind is no reason not to end.
+            let failed = around.and_then(|around| around.after().err()).map(|error| error.to_string());
+            let mut result = ops.end(&end)?;
+            result.notices.extend(failed);
+            Ok(result)
         };
         self.background_for(id, work, JobEvent::Ended);
     }
@@ -128,8 +134,9 @@ fn summary_of(job: &Job, result: AttemptResult, reason: Option<String>, end: End
         files: end.files,
         gates: job.gates,
         took: Duration::ZERO,
-        cost: job.meter.usage().cost,
+        cost: job.meter.cost(),
         tokens: job.tokens(),
+        is_unhooked: job.is_unhooked,
     }
 }
 

@@ -31,7 +31,10 @@ pub(super) enum WorkerEvent {
 /// What happens to one job.
 #[derive(Debug)]
 pub(super) enum JobEvent {
+    Prepared(Result<()>),
     Session(SessionEvent),
+    /// Whether the hooks of its client are called, as far as that can be known.
+    Hooks(Result<Option<bool>>),
     Judged(Result<Box<(Judgement, Fingerprint)>>),
     Queued(Result<Queued>),
     WorkBack(Result<PutBack>),
@@ -71,8 +74,14 @@ impl Dispatcher {
 
     /// The one place that decides whether an event still means something.
     pub(super) async fn on_job_event(&mut self, id: &IssueId, event: JobEvent) {
+        let event = match event {
+            // It means the same in every phase.
+            JobEvent::Hooks(heard) => return self.on_hooks(id, &heard),
+            event => event,
+        };
         let Some(job) = self.jobs.get(id) else { return };
         match (&job.phase, event) {
+            (Phase::Preparing(_), JobEvent::Prepared(prepared)) => self.on_prepared(id, prepared).await,
             (Phase::Running(_), JobEvent::Session(SessionEvent::Progress { progress, usage })) => {
                 self.on_progress(id, progress, usage);
             }
@@ -95,6 +104,7 @@ impl Dispatcher {
             // The job has moved on since: a stop has ended its wait or its question, or time has.
             (
                 Phase::Starting
+                | Phase::Preparing(_)
                 | Phase::Running(_)
                 | Phase::Backoff(_)
                 | Phase::Judging(_)
@@ -125,6 +135,7 @@ impl Dispatcher {
                 Some(Phase::Due(_)) => self.look_who_waits_for(id).await,
                 Some(
                     Phase::Starting
+                    | Phase::Preparing(_)
                     | Phase::Judging(_)
                     | Phase::Offering { .. }
                     | Phase::Offered { .. }

@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use mala_agents::start::Profile;
 use mala_core::{Attempt, EntryId, Issue, IssueId, Timestamp};
+use mala_landing::LeasedShare;
 use tokio::time::Instant;
 
 use crate::State;
-use crate::blocking::{AttemptEnd, Awaited, Away, CheckoutState, Fingerprint, LaterChanges};
+use crate::blocking::{AttemptEnd, Awaited, Away, CheckoutState, Continuation, Fingerprint, LaterChanges};
 use crate::limits::{Limits, Meter};
 use crate::session::Session;
 use crate::validator::Judgement;
@@ -31,6 +32,8 @@ pub(super) struct Job {
     pub(super) meter: Meter,
     pub(super) started: Instant,
     pub(super) log: PathBuf,
+    /// A name and ports that no other agent has meanwhile.
+    pub(super) share: LeasedShare,
     /// The client's own name for the conversation.
     pub(super) session_id: Option<String>,
     pub(super) last_turn: Turn,
@@ -46,6 +49,8 @@ pub(super) struct Job {
     pub(super) backoffs: u32,
     /// It was told once that it is silent for too long.
     pub(super) is_nudged: bool,
+    /// One of its processes was seen to call no hooks.
+    pub(super) is_unhooked: bool,
     /// What becomes of files that it changes after its offer.
     pub(super) later_changes: LaterChanges,
     pub(super) waits: WaitHistory,
@@ -69,6 +74,8 @@ pub(super) struct Job {
 pub(super) enum Phase {
     /// Without a process, while the handler at work decides what follows. No event finds a job in it.
     Starting,
+    /// Commands of the settings run before its first process.
+    Preparing(Option<Continuation>),
     Running(Running),
     /// The client has to slow down.
     Backoff(Backoff),
@@ -107,6 +114,8 @@ pub(super) struct Running {
     pub(super) cut: Option<Cut>,
     /// It goes on with an earlier conversation.
     pub(super) is_resumed: bool,
+    /// It was looked whether its hooks are called.
+    pub(super) is_looked_at: bool,
 }
 
 /// Why a process was asked to end, as the end of a sentence.
@@ -215,8 +224,10 @@ impl Job {
         (attempt, issue): (Attempt, Issue),
         (profile, limits): (Profile, Limits),
         log: PathBuf,
-        now: Instant,
+        share: LeasedShare,
+        meter: Meter,
     ) -> Self {
+        let now = meter.last_sign();
         Self {
             issue,
             attempt,
@@ -224,9 +235,10 @@ impl Job {
             phase: Phase::Starting,
             profile,
             limits,
-            meter: Meter::new(now),
+            meter,
             started: now,
             log,
+            share,
             session_id: None,
             last_turn: Turn::default(),
             judgement: Judgement::default(),
@@ -236,6 +248,7 @@ impl Job {
             questions_left: MAX_QUESTIONS,
             backoffs: 0,
             is_nudged: false,
+            is_unhooked: false,
             later_changes: LaterChanges::SendBack,
             waits: WaitHistory::Fine,
             awaited: Awaited::default(),
@@ -288,7 +301,6 @@ impl Job {
     }
 
     pub(super) fn tokens(&self) -> u64 {
-        let usage = self.meter.usage();
-        usage.input_tokens + usage.output_tokens
+        self.meter.usage().tokens().sum()
     }
 }

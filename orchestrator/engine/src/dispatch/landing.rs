@@ -174,7 +174,7 @@ impl Dispatcher {
         }
     }
 
-    pub(super) async fn on_round(&mut self, round: Round) {
+    pub(super) async fn on_round(&mut self, mut round: Round) {
         if round.failure.is_none() {
             self.queue.failed = 0;
         }
@@ -186,8 +186,8 @@ impl Dispatcher {
         for command in &round.flaky {
             self.warn(&format!("`{command}` is flaky: it failed and passed on the same tree"));
         }
-        if let Some(why) = &round.red_base {
-            self.warn(why);
+        if let Some(why) = round.red_base.take().filter(|why| self.warned.insert(why.clone())) {
+            self.tell(&Event::BranchRed { why });
         }
         for (entry, why) in round.waiting {
             let text = format!("{}|{why}", entry.id);

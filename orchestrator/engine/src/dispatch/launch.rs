@@ -1,17 +1,24 @@
 //! Starting agents' processes.
 
+use std::mem;
+
 use mala_core::IssueId;
+use mala_landing::{LeasedShare, NoFreePorts};
 use mala_store::Progress;
 use tokio::time::Instant;
 
+use super::events::JobEvent;
 use super::job::{Job, Phase, Running};
+use super::stop::Stopping;
 use super::{Dispatcher, causes};
 
+use crate::around::{Around, variables};
 use crate::blocking::{Answer, Cause, ClaimedIssue, Continuation};
 use crate::error::Result;
 use crate::event::Event;
+use crate::limits::Meter;
 use crate::prompt;
-use crate::session::{Session, SessionOrder, file_name};
+use crate::session::{Session, SessionOrder, agent_log};
 use crate::{State, Step};
 
 /// What the next process of a job is for.
@@ -44,19 +51,61 @@ impl Dispatcher {
             profile: profile.name.clone(),
             attempt: attempt.number,
         });
-        let folder = self.ops.options.logs.join(self.run.as_str());
-        let log = folder.join(format!("{}.log", file_name(attempt.agent.as_str())));
+        let log = agent_log(&self.ops.options.logs, &attempt);
         self.left.remove(&id);
         self.begun.insert(id.clone());
-        let mut job = Job::new((attempt, issue), (profile, limits), log, Instant::now());
+        let meter = Meter::new(Instant::now(), self.ops.options.prices.clone());
+        let share = LeasedShare::lease(self.free_slot().to_string());
+        let mut job = Job::new((attempt, issue), (profile, limits), log, share, meter);
         job.session_id = left.as_ref().and_then(|left| left.session_for(&job.profile));
         self.jobs.insert(id.clone(), job);
-        self.launch(&id, Purpose::Begin(left)).await;
+        if self.ops.options.around.before.is_empty() {
+            return self.launch(&id, Purpose::Begin(left)).await;
+        }
+        self.prepare(&id, left);
+    }
+
+    /// The lowest number that no attempt under way has. Those that wait keep theirs, with the databases and servers it stands for.
+    fn free_slot(&self) -> usize {
+        let is_taken = |number: &usize| self.jobs.values().any(|job| job.share.slot() == number.to_string());
+        (1..).find(|number| !is_taken(number)).unwrap_or_default()
+    }
+
+    /// Runs what the settings want to run before an attempt.
+    fn prepare(&mut self, id: &IssueId, left: Option<Continuation>) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        job.phase = Phase::Preparing(left);
+        let Some(job) = self.jobs.get(id) else { return };
+        match self.around(job) {
+            Ok(around) => self.background_for(id, move || Ok(around.before()?), JobEvent::Prepared),
+            Err(error) => self.stop_starting(id, &error.to_string()),
+        }
+    }
+
+    /// The commands around an attempt.
+    pub(super) fn around(&self, job: &Job) -> Result<Around, NoFreePorts> {
+        let options = &self.ops.options;
+        let variables = variables(&job.attempt, &job.share, &options.env)?;
+        Around::new(&options.around, &job.share, variables, self.ops.repo.root(), &job.log)
+    }
+
+    pub(super) async fn on_prepared(&mut self, id: &IssueId, prepared: Result<()>) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let Phase::Preparing(left) = mem::replace(&mut job.phase, Phase::Starting) else { return };
+        match prepared {
+            Ok(()) if self.stopping == Stopping::No => self.launch(id, Purpose::Begin(left)).await,
+            Ok(()) => self.hand_over(id, self.stopping.reason().to_owned(), Cause::Stopped),
+            Err(error) => self.stop_starting(id, &causes(&error)),
+        }
     }
 
     /// Writes down that the next process of a job begins, and starts it. One that cannot be started ends the attempt.
     pub(super) async fn launch(&mut self, id: &IssueId, purpose: Purpose) {
         let Some(job) = self.jobs.get(id) else { return };
+        if let Some(why) = self.why_stopped(&job.profile.name) {
+            let reason = format!("the profile `{}` is stopped: {why}", job.profile.name);
+            return self.hand_over(id, reason, Cause::Stopped);
+        }
         let progress = Progress { session: job.session_id.clone(), ..Progress::default() };
         let step = if job.state == State::Running { Step::Resume } else { Step::Start };
         if !self.take_step(id, step, progress).await {
@@ -73,7 +122,7 @@ impl Dispatcher {
         let (agent, resumed, pid) = (job.attempt.agent.clone(), job.session_id.clone(), session.pid());
         let is_resumed = job.has_conversation();
         if let Some(job) = self.jobs.get_mut(id) {
-            job.phase = Phase::Running(Running { session, cut: None, is_resumed });
+            job.phase = Phase::Running(Running { session, cut: None, is_resumed, is_looked_at: false });
             job.last_turn.failure = None;
             job.meter.sign_of_life(Instant::now());
         }
@@ -83,11 +132,12 @@ impl Dispatcher {
     fn start(&self, job: &Job, purpose: &Purpose) -> Result<Box<dyn Session>> {
         let order = SessionOrder {
             attempt: &job.attempt,
+            env: &variables(&job.attempt, &job.share, &self.ops.options.env)?,
             profile: &job.profile,
             prompt: &self.prompt(job, purpose),
             conversation: job.session_id.as_deref().filter(|_| job.profile.kind.has_sessions()),
             spent: job.session_id.as_ref().map(|_| job.meter.usage()).unwrap_or_default(),
-            budget: job.limits.cost.map(|cost| (cost - job.meter.usage().cost.unwrap_or(0.0)).max(0.01)),
+            budget: job.limits.cost.map(|cost| (cost - job.meter.cost().at_least()).max(0.01)),
             log: &job.log,
         };
         self.ops.sessions.start(&order, self.session_events.clone())

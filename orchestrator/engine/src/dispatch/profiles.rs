@@ -1,10 +1,17 @@
 //! Which profile an issue gets now: one that is limited gives way to another, and one that cannot work is stopped.
 
+use std::mem;
+
 use mala_core::{Issue, IssueId};
 use tokio::time::Instant;
 
 use super::Dispatcher;
+use super::events::JobEvent;
+use super::job::Phase;
 use crate::blocking::Cause;
+use crate::cost::price_line;
+use crate::error::Result;
+use crate::event::Event;
 use crate::ready::ReadyIssue;
 use crate::session::SessionEnd;
 
@@ -18,6 +25,8 @@ pub(super) struct ProfileHealth {
     pub(super) limited: Option<(Instant, String)>,
     /// Why it is not started again in this run.
     stopped: Option<String>,
+    /// It was said that its client calls no hooks.
+    is_unhooked: bool,
     /// Starts in a row that have failed without a reply of a model.
     silent_starts: u32,
 }
@@ -54,12 +63,37 @@ impl Dispatcher {
         }
     }
 
+    /// Why a profile is not started again in this run, if it is not.
+    pub(super) fn why_stopped(&self, name: &str) -> Option<&str> {
+        self.profiles.get(name)?.stopped.as_deref()
+    }
+
+    /// A process has ended. Where a limit in dollars is set and it cannot be told what it cost, no other of its profile begins.
+    pub(super) fn check_prices(&mut self, id: &IssueId) {
+        let Some(job) = self.jobs.get(id) else { return };
+        if self.ops.options.budget.or(job.limits.cost).is_none() {
+            return;
+        }
+        let cost = job.meter.cost();
+        let Some(model) = cost.unpriced().next() else { return };
+        let name = job.profile.name.clone();
+        let health = self.profiles.entry(name.clone()).or_default();
+        if health.stopped.is_none() {
+            let why =
+                format!("a limit in dollars is set, and there is no price for `{model}`, which it has used");
+            health.stopped = Some(why.clone());
+            self.warn(&format!(
+                "the profile `{name}` is stopped for this run: {why}; its issues stay ready. To go on, {}",
+                price_line(model)
+            ));
+        }
+    }
+
     fn availability(&self, name: &str) -> Choice {
-        let health = self.profiles.get(name);
-        if let Some(why) = health.and_then(|health| health.stopped.as_ref()) {
+        if let Some(why) = self.why_stopped(name) {
             return Choice::Leave(format!("the profile `{name}` is stopped: {why}"));
         }
-        match health.and_then(|health| health.limited.clone()) {
+        match self.profiles.get(name).and_then(|health| health.limited.clone()) {
             Some((until, why)) => Choice::Rest { until, why },
             None => Choice::Profile(name.to_owned()),
         }
@@ -85,6 +119,28 @@ impl Dispatcher {
 
     pub(super) fn limit_profile(&mut self, name: String, until: Instant, why: String) {
         self.profiles.entry(name).or_default().limited = Some((until, why));
+    }
+
+    /// Asks once for each process whether its client has called hooks before the tool that has just run.
+    pub(super) fn look_at_hooks(&mut self, id: &IssueId) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        let Phase::Running(running) = &mut job.phase else { return };
+        if job.profile.kind.client().is_none() || mem::replace(&mut running.is_looked_at, true) {
+            return;
+        }
+        let (ops, attempt, pid) = (self.ops.clone(), job.attempt.clone(), running.session.pid());
+        self.background_for(id, move || ops.sessions.are_hooks_heard(&attempt, pid), JobEvent::Hooks);
+    }
+
+    /// Says it once for each profile, and counts each attempt.
+    pub(super) fn on_hooks(&mut self, id: &IssueId, heard: &Result<Option<bool>>) {
+        let Some(job) = self.jobs.get_mut(id).filter(|_| matches!(heard, Ok(Some(false)))) else { return };
+        job.is_unhooked = true;
+        let (agent, profile) = (job.attempt.agent.clone(), job.profile.name.clone());
+        let health = self.profiles.entry(profile.clone()).or_default();
+        if !mem::replace(&mut health.is_unhooked, true) {
+            self.tell(&Event::Unhooked { issue: id.clone(), agent, profile });
+        }
     }
 
     /// Looks whether a process that has ended says that no other one of its profile can do better. True if the attempt is over.

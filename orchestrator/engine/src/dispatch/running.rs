@@ -29,7 +29,7 @@ impl Dispatcher {
         job.meter.set_usage(usage);
         let agent = job.attempt.agent.clone();
         let (mut events, mut sessions) = (Vec::new(), Vec::new());
-        let mut is_denied = false;
+        let (mut is_denied, mut has_used_a_tool) = (false, false);
         for one in progress {
             match one {
                 Progress::Session(session) => {
@@ -41,10 +41,11 @@ impl Dispatcher {
                     events.push(Event::Doing { issue: id.clone(), agent: agent.clone(), what });
                 }
                 Progress::Usage => {
-                    let (tokens, usage) = (job.tokens(), job.meter.usage());
-                    let Usage { cost, turns, .. } = usage;
+                    let (tokens, cost) = (job.tokens(), job.meter.cost().exact());
+                    let turns = job.meter.usage().turns;
                     events.push(Event::Used { issue: id.clone(), agent: agent.clone(), tokens, cost, turns });
                 }
+                Progress::ToolEnded => has_used_a_tool = true,
                 Progress::Denied => is_denied = true,
                 Progress::Limited(limited) => {
                     let what = format!("told to slow down: {}", limited.message);
@@ -55,6 +56,10 @@ impl Dispatcher {
         if is_denied && let Some(session) = job.session() {
             session.end(Stop::Ask(self.ops.options.grace));
         }
+        if has_used_a_tool {
+            self.look_at_hooks(id);
+        }
+        let Some(job) = self.jobs.get_mut(id) else { return };
         let reached = job.meter.spent(&job.limits);
         events.into_iter().for_each(|event| self.tell(&event));
         for (attempt, state, session) in sessions {
@@ -78,7 +83,7 @@ impl Dispatcher {
     pub(super) async fn on_process_end(&mut self, id: &IssueId, end: SessionEnd) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let Phase::Running(running) = mem::replace(&mut job.phase, Phase::Starting) else { return };
-        job.meter.set_usage(end.report.usage);
+        job.meter.set_usage(end.report.usage.clone());
         job.meter.end_process();
         if let Some(session) = &end.report.session {
             job.session_id = Some(session.clone());
@@ -100,6 +105,7 @@ impl Dispatcher {
         if !is_put_off && job.waits == WaitHistory::PutOffForNothing {
             job.waits = WaitHistory::Fine;
         }
+        self.check_prices(id);
         self.check_budget();
         if self.stopping != Stopping::No {
             return self.ask_gate(id, running.cut.and_then(Cut::last_call)).await;

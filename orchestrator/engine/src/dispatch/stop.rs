@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use super::Dispatcher;
 use super::job::Job;
 use crate::blocking::Cause;
-use crate::event::Event;
+use crate::event::{Event, StopCause};
 use crate::limits::span;
 use crate::session::Stop;
 
@@ -61,17 +61,20 @@ impl Dispatcher {
             Stopping::No => self.drain(
                 "the run was stopped",
                 "no new work; agents are asked to end, and what they have done is judged (again: faster)",
+                StopCause::Person,
             ),
             Stopping::Drain(_) => {
                 self.stopping = Stopping::Hurry;
                 self.tell(&Event::Stopping {
                     how: "agents are ended, and their work is handed over (again: now)".to_owned(),
+                    cause: StopCause::Person,
                 });
                 self.stop_sessions(Stop::Ask(HURRY_GRACE));
             }
             Stopping::Hurry | Stopping::Now => {
                 self.stopping = Stopping::Now;
-                self.tell(&Event::Stopping { how: "now; the next start hands over what is left".to_owned() });
+                let how = "now; the next start hands over what is left".to_owned();
+                self.tell(&Event::Stopping { how, cause: StopCause::Person });
                 self.stop_sessions(Stop::Kill);
             }
         }
@@ -79,17 +82,17 @@ impl Dispatcher {
 
     pub(super) fn on_timeout(&mut self) {
         let limit = self.ops.options.timeout.map(span).unwrap_or_default();
-        self.drain(&format!("the run's time of {limit} is over"), "the run's time is over");
+        self.drain(&format!("the run's time of {limit} is over"), "the run's time is over", StopCause::Time);
     }
 
     /// The run has cost too much: nothing new begins, and what runs is judged and handed over.
     pub(super) fn check_budget(&mut self) {
         let Some(budget) = self.ops.options.budget.filter(|_| self.stopping == Stopping::No) else { return };
-        let running: f64 = self.jobs.values().filter_map(|job| job.meter.usage().cost).sum();
-        let spent = running + self.attempts.iter().filter_map(|attempt| attempt.cost).sum::<f64>();
+        let running: f64 = self.jobs.values().map(|job| job.meter.cost().at_least()).sum();
+        let spent = running + self.attempts.iter().map(|attempt| attempt.cost.at_least()).sum::<f64>();
         if spent > budget {
             let reason = format!("the run has cost ${spent:.2}, more than its budget of ${budget:.2}");
-            self.drain(&reason, "the budget is spent");
+            self.drain(&reason, "the budget is spent", StopCause::Budget);
         }
     }
 
@@ -98,14 +101,14 @@ impl Dispatcher {
         let reason = format!("agents cannot be started: {why}");
         if self.stopping == Stopping::No {
             self.stopping = Stopping::Drain(reason.clone());
-            self.tell(&Event::Stopping { how: reason.clone() });
+            self.tell(&Event::Stopping { how: reason.clone(), cause: StopCause::Agents });
         }
         self.hand_over(id, reason, Cause::Stopped);
     }
 
-    fn drain(&mut self, reason: &str, how: &str) {
+    fn drain(&mut self, reason: &str, how: &str, cause: StopCause) {
         self.stopping = Stopping::Drain(reason.to_owned());
-        self.tell(&Event::Stopping { how: how.to_owned() });
+        self.tell(&Event::Stopping { how: how.to_owned(), cause });
         let grace = self.ops.options.grace;
         self.stop_sessions(Stop::Ask(grace));
         self.leave_queue();

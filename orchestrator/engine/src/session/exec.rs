@@ -1,34 +1,37 @@
 //! Agents as processes of `mala exec`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use mala_agents::launch::home::users;
 use mala_agents::start::{self, LaunchSpec, Order};
 use mala_config::Settings;
 use mala_core::ports::Liveness as _;
 use mala_core::{AgentId, Attempt, Life, Scope};
-use mala_git::Repo;
+use mala_git::{OwnedDirectory, Repo};
 use mala_logs::telemetry::TRACEPARENT;
 use mala_session::{git_guard, jail};
-use mala_store::Store;
-use mala_store::process::{Process, ProcessTable, kill, wait_for_end};
+use mala_store::process::{Process, ProcessTable, current, kill, wait_for_end};
+use mala_store::{EventKind, Store};
 use nix::unistd::Uid;
 
 use super::process::{self, ProcessSpec, Reach};
 use super::self_test::{Hooked, SelfTestError, Stage};
-use super::{Session, SessionEvents, SessionOrder, Sessions, file_name};
+use super::{Session, SessionEvents, SessionOrder, Sessions, client_home, file_name, first_visit};
 use crate::error::Result;
+use crate::event::Event;
 use crate::options::Profiles;
 use crate::trace::Trace;
 
 /// What the process calls itself that ends an agent's tree; it has the environment of its supervisor.
 const KEEPER: &str = "mala-keeper";
 
-/// Tells which attempt a process was started for.
-const ATTEMPT: &str = "MALA_ATTEMPT";
+/// Tells which tree of processes a process belongs to.
+const TREE: &str = "MALA_TREE";
 
 fn mark(attempt: &Attempt) -> String {
     format!("{}/{}", attempt.run, attempt.agent)
@@ -64,7 +67,8 @@ impl ExecSessions {
 
     pub(super) fn exec(&self, agent: &AgentId) -> Command {
         let mut command = Command::new(&self.mala);
-        command.current_dir(self.scope.root()).env_remove("MALA_AGENT");
+        // opencode believes `PWD` more than its own directory, and the run may have been typed elsewhere.
+        command.current_dir(self.scope.root()).env("PWD", self.scope.root()).env_remove("MALA_AGENT");
         command.args(["exec", "--agent", agent.as_str()]);
         command.args(["--owner-pid", &std::process::id().to_string(), "--keep-locks"]);
         command
@@ -74,14 +78,25 @@ impl ExecSessions {
         self.scope.state_dir().join("failures").join(attempt.id.to_string())
     }
 
-    fn command(&self, attempt: &Attempt, spec: &LaunchSpec) -> Command {
+    fn command(&self, order: &SessionOrder<'_>, spec: &LaunchSpec) -> Command {
+        let attempt = order.attempt;
         let mut command = self.exec(&attempt.agent);
         command.args(["--issue", attempt.issue.as_str(), "--run", attempt.run.as_str()]);
         command.args(["--attempt", &attempt.id.to_string()]);
         command.arg("--failure-file").arg(self.failure_file(attempt));
-        command.arg("--").args(&spec.command).envs(&spec.env).env(ATTEMPT, mark(attempt));
+        let env = order.env.iter().map(|(name, value)| (name, value));
+        command.arg("--").args(&spec.command).envs(env).envs(&spec.env).env(TREE, mark(attempt));
         command.envs(self.trace.parent(&attempt.issue).map(|parent| (TRACEPARENT, parent)));
         command
+    }
+
+    /// For a client that writes to its home: there, unlike below the state, agents may.
+    fn new_home(&self) -> io::Result<OwnedDirectory> {
+        OwnedDirectory::create(&self.homes(), &current())
+    }
+
+    fn homes(&self) -> PathBuf {
+        self.scope.work_dir().join("homes")
     }
 
     /// Whom a kill is for: with the kernel's help all that an agent has started ends with its supervisor.
@@ -94,7 +109,13 @@ impl ExecSessions {
 impl Sessions for ExecSessions {
     fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>> {
         let SessionOrder { attempt, profile, .. } = order;
-        let directory = self.scope.state_dir().join("agents").join(file_name(attempt.agent.as_str()));
+        let home = profile.kind.needs_home().then(|| self.new_home()).transpose()?;
+        let directory = match &home {
+            Some(home) => home.path().to_owned(),
+            None => self.scope.state_dir().join("agents").join(file_name(attempt.agent.as_str())),
+        };
+        let variable =
+            |name: &str| profile.env.get(name).map(OsString::from).or_else(|| std::env::var_os(name));
         let spec = start::spec(&Order {
             profile,
             prompt: order.prompt,
@@ -102,19 +123,23 @@ impl Sessions for ExecSessions {
             mala: &self.mala.to_string_lossy(),
             root: self.scope.root(),
             folder: &directory,
+            home: &users(variable).unwrap_or_default(),
             budget: order.budget,
             is_root: Uid::effective().is_root(),
         })?;
         write_files(&spec, &directory)?;
+        spec.home.as_ref().map(|(home, users)| client_home::make(home, users)).transpose()?;
         let process = ProcessSpec {
             issue: attempt.issue.clone(),
             kind: profile.kind,
-            command: self.command(attempt, &spec),
+            command: self.command(order, &spec),
             stdin: spec.stdin,
-            spent: order.spent,
+            model: profile.model.clone(),
+            spent: order.spent.clone(),
             log: order.log.to_owned(),
             failure_file: self.failure_file(attempt),
             reach: self.reach(),
+            home,
         };
         Ok(process::start(process, events)?)
     }
@@ -137,11 +162,21 @@ impl Sessions for ExecSessions {
         }
     }
 
-    /// Sockets of supervisors that were killed, and locks of git that killed processes of agents have left.
+    /// The supervisor notes it; without the kernel's help there is none that hooks turn to.
+    fn are_hooks_heard(&self, attempt: &Attempt, pid: u32) -> Result<Option<bool>> {
+        if self.reach() == Reach::Group {
+            return Ok(None);
+        }
+        let heard = Store::open(&self.scope)?.facts(&attempt.agent, &[EventKind::HooksHeard], None)?;
+        Ok(Some(heard.iter().any(|event| event.detail["supervisor"] == pid)))
+    }
+
+    /// Sockets of supervisors that were killed, locks of git that killed processes of agents have left, and homes of clients.
     fn sweep(&self) {
         git_guard::lock_files::sweep(&self.scope);
         // What cannot be swept now is swept by the next commit.
         let _ = mala_git::commit::sweep(&Repo::new(self.scope.clone()), &ProcessTable);
+        let _ = OwnedDirectory::sweep(&self.homes(), &ProcessTable);
         let desk = self.scope.state_dir().join("desk");
         for entry in fs::read_dir(desk).into_iter().flatten().flatten() {
             let pid = entry.path().file_stem().and_then(|stem| stem.to_str()?.parse().ok());
@@ -150,6 +185,12 @@ impl Sessions for ExecSessions {
                 let _ = fs::remove_file(entry.path());
             }
         }
+    }
+
+    fn prepare(&self, tell: &mut dyn FnMut(&Event)) -> Vec<String> {
+        let mala = self.mala.to_string_lossy();
+        let install = |client: &Hooked| first_visit::install(client, &self.scope, &mala, tell);
+        self.hooked.iter().filter_map(install).collect()
     }
 
     fn self_test(&self) -> Result<()> {
@@ -184,7 +225,7 @@ fn write_files(spec: &LaunchSpec, directory: &Path) -> io::Result<()> {
 /// what is left if both were killed.
 #[cfg(target_os = "linux")]
 fn marked(attempt: &Attempt) -> Vec<Process> {
-    let mark = format!("{ATTEMPT}={}", mark(attempt));
+    let mark = format!("{TREE}={}", mark(attempt));
     let find = |entry: fs::DirEntry| {
         let process = Process::find(entry.file_name().to_str()?.parse().ok()?)?;
         let environment = fs::read(entry.path().join("environ")).ok()?;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use mala_agents::start::Kind;
 use mala_agents::stream::{Limited, Progress, Reader, Report, Terminal, Usage};
 use mala_core::{Excerpt, IssueId};
+use mala_git::OwnedDirectory;
 use mala_logs::secrets::mask;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -55,6 +56,8 @@ impl Session for Process {
 pub struct ProcessSpec {
     pub issue: IssueId,
     pub kind: Kind,
+    /// The one that the client is asked to use.
+    pub model: Option<String>,
     pub command: std::process::Command,
     pub stdin: Option<String>,
     /// What the conversation that it goes on with has used so far.
@@ -63,6 +66,8 @@ pub struct ProcessSpec {
     /// Where `mala exec` says why it could not run the agent.
     pub failure_file: PathBuf,
     pub reach: Reach,
+    /// What goes with the process.
+    pub home: Option<OwnedDirectory>,
 }
 
 /// Whom a kill is for.
@@ -80,7 +85,7 @@ pub enum Reach {
 ///
 /// When the program cannot be started, or its output cannot be kept.
 pub fn start(spec: ProcessSpec, events: SessionEvents) -> io::Result<Box<dyn Session>> {
-    let ProcessSpec { issue, kind, command, stdin, spent, log, failure_file, reach } = spec;
+    let ProcessSpec { issue, kind, model, command, stdin, spent, log, failure_file, reach, home } = spec;
     let mut command = Command::from(command);
     command.stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() });
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
@@ -102,8 +107,8 @@ pub fn start(spec: ProcessSpec, events: SessionEvents) -> io::Result<Box<dyn Ses
         return Err(io::Error::other("the process has no streams"));
     };
     let errors = tokio::spawn(read_stderr(stderr, err_log));
-    let reader = Reader::resuming(kind, spent);
-    let watch = Watch { issue, pid, reach, reader, events, log: out_log, failure_file };
+    let reader = Reader::new(kind, model.as_deref(), spent);
+    let watch = Watch { issue, pid, reach, reader, events, log: out_log, failure_file, _home: home };
     tokio::spawn(watch.run(child, stdout, errors, stops));
     Ok(Box::new(Process { pid, stops: sender }))
 }
@@ -121,6 +126,7 @@ struct Watch {
     /// What the agent prints; of too much, the beginning and the end.
     log: Excerpt<File>,
     failure_file: PathBuf,
+    _home: Option<OwnedDirectory>,
 }
 
 impl Watch {
@@ -186,7 +192,7 @@ impl Watch {
             if progress.iter().any(|it| matches!(it, Progress::Doing(_))) {
                 last_told = last_event;
             }
-            let event = SessionEvent::Progress { progress, usage: self.reader.report().usage };
+            let event = SessionEvent::Progress { progress, usage: self.reader.report().usage.clone() };
             if self.events.send((self.issue.clone(), event)).await.is_err() {
                 return;
             }
@@ -215,7 +221,7 @@ fn masked(progress: Progress) -> Progress {
     match progress {
         Progress::Doing(what) => Progress::Doing(mask(&what).into_owned()),
         Progress::Limited(limited) => Progress::Limited(masked_limit(&limited)),
-        other @ (Progress::Session(_) | Progress::Usage | Progress::Denied) => other,
+        other @ (Progress::Session(_) | Progress::Usage | Progress::ToolEnded | Progress::Denied) => other,
     }
 }
 

@@ -53,6 +53,7 @@ pub enum SelfTestError {
 pub(super) struct Hooked {
     pub(super) profile: String,
     pub(super) client: Client,
+    pub(super) command: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
 }
 
@@ -62,8 +63,14 @@ impl Hooked {
         let mut found: Vec<Self> = Vec::new();
         for profile in profiles {
             let Some(client) = profile.kind.client() else { continue };
-            if !found.iter().any(|known| known.client == client && known.env == profile.env) {
-                found.push(Self { profile: profile.name.clone(), client, env: profile.env.clone() });
+            let Profile { name, command, env, .. } = profile;
+            if !found.iter().any(|known| known.client == client && known.env == *env) {
+                found.push(Self {
+                    profile: name.clone(),
+                    client,
+                    command: command.clone(),
+                    env: env.clone(),
+                });
             }
         }
         found
@@ -141,7 +148,7 @@ impl<'a> Stage<'a> {
 
     /// Calls the hook that the client would be started with.
     pub(super) fn prove_hook(&self, hooked: &Hooked) -> Result<()> {
-        let Hooked { client, profile, env } = hooked;
+        let Hooked { client, profile, env, .. } = hooked;
         let folder = self.sessions.scope.state_dir();
         let mala = self.sessions.mala.to_string_lossy();
         let added = injection(*client, &mala, self.sessions.scope.root(), &folder);
@@ -247,7 +254,12 @@ mod tests {
             hooked: Vec::new(),
         };
         let stage = Stage::set(&sessions).unwrap();
-        let hooked = Hooked { profile: "p".to_owned(), client: Client::Codex, env: BTreeMap::new() };
+        let hooked = Hooked {
+            profile: "p".to_owned(),
+            client: Client::Codex,
+            command: Vec::new(),
+            env: BTreeMap::new(),
+        };
         let proven = stage.prove_hook(&hooked).map_err(|error| error.to_string());
         stage.clear().unwrap();
         assert_eq!(Store::open(&sessions.scope).unwrap().locks().unwrap().len(), 0, "nothing stays locked");

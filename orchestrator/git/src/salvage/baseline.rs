@@ -51,7 +51,8 @@ pub(super) fn record(repo: &Repo, saved: &SavedRef, files: Vec<RepoPath>) -> Res
     let place = place(repo, &saved.name);
     let record = Record { name: saved.name.clone(), commit: saved.commit.clone(), files };
     let text = serde_json::to_vec(&record).expect("plain data");
-    let next = place.with_extension("next");
+    // The names of agents have dots in them, and several are written down at a time.
+    let next = directory(repo).join(format!("{}.next", ref_part(&saved.name)));
     let written = fs::create_dir_all(directory(repo)).and_then(|()| {
         let mut file = fs::File::create(&next)?;
         file.write_all(&text)?;

@@ -85,7 +85,7 @@ impl Queue<'_> {
             match (held, entry.state) {
                 (Some(why), _) => round.waiting.push((entry, why)),
                 (None, EntryState::Held) => {
-                    free.push(self.advance(store, &entry, EntryState::Waiting, None)?)
+                    free.push(self.advance(store, &entry, EntryState::Waiting, None)?);
                 }
                 (None, _) => free.push(entry),
             }

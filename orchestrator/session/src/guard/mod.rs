@@ -8,7 +8,7 @@ mod refusals;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -66,6 +66,7 @@ pub struct StoreGuard {
     own_program: Option<(u64, u64)>,
     /// See [`Guard::grants`].
     grants: AtomicU64,
+    is_hooked: AtomicBool,
     state: Mutex<AgentState>,
     /// Rings when a call is over and somebody waits for that.
     ended: Condvar,
@@ -115,6 +116,7 @@ impl StoreGuard {
             turns,
             own_program: program_of(std::process::id()),
             grants: AtomicU64::new(0),
+            is_hooked: AtomicBool::new(false),
             state: Mutex::new(AgentState::new(store, &party.agent)),
             ended: Condvar::new(),
         })
@@ -123,6 +125,11 @@ impl StoreGuard {
     /// The checkout that it watches over.
     pub fn scope(&self) -> &Scope {
         &self.scope
+    }
+
+    /// A hook of the tree's client was called. True for the first one.
+    pub fn hear_hook(&self) -> bool {
+        !self.is_hooked.swap(true, Ordering::Relaxed)
     }
 
     /// What the git_guard of the tree do.

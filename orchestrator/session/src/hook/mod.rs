@@ -16,6 +16,8 @@ mod waiting;
 use mala_agents::{Answer, Event, HookCall};
 use mala_config::{ConfigError, Settings};
 use mala_core::{Scope, Target};
+use mala_store::{EventKind, Store};
+use serde_json::json;
 
 use crate::{SessionError, Supervised};
 use places::Places;
@@ -37,8 +39,21 @@ impl std::fmt::Debug for HookContext<'_> {
     }
 }
 
+/// Tells the run of a client, once, that its hooks are called.
+fn note_first(call: &HookCall, context: &HookContext<'_>) {
+    let Some(Supervised { party, guard, .. }) = context.supervised else { return };
+    if call.event != Event::BeforeTool || party.run.is_none() || !guard.hear_hook() {
+        return;
+    }
+    let detail = json!({ "client": call.client.name(), "supervisor": std::process::id() });
+    // Without the note the run says that there are none, which is the better mistake.
+    let _ = Store::open(guard.scope())
+        .map(|mut store| store.record_fact(party, EventKind::HooksHeard, None, &detail));
+}
+
 /// What to say to one call.
 pub fn answer(call: &HookCall, context: &HookContext<'_>) -> Result<Answer, SessionError> {
+    note_first(call, context);
     let mut places = Places::of(call, context)?;
     match (&call.event, &call.tool) {
         (Event::BeforeTool, Some(tool)) => return before::judge(&mut places, tool),

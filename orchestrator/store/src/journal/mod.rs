@@ -346,5 +346,7 @@ fn note_progress(attempt: &mut Attempt, progress: &Progress) {
     attempt.interruption = interruption.or(attempt.interruption);
     attempt.saved_ref = saved_ref.or(attempt.saved_ref.take());
     attempt.verdict = verdict.or(attempt.verdict.take());
-    attempt.spend = spend.unwrap_or(attempt.spend);
+    if let Some(spend) = spend {
+        attempt.spend = spend;
+    }
 }

@@ -16,7 +16,7 @@ const RUN_COLUMNS: &str =
 const ATTEMPT_COLUMNS: &str =
     "a.id, a.run, a.issue, a.agent, a.number, a.state, a.since, a.started_at, a.ended_at,
      a.session, a.head, a.saved_ref, a.verdict, a.cost_micros, a.tokens, a.profile, a.question, a.interruption,
-     a.supervisor, p.host, p.boot_id, p.pid, p.start_time, p.node";
+     a.unpriced, a.supervisor, p.host, p.boot_id, p.pid, p.start_time, p.node";
 
 impl View<'_> {
     pub(crate) fn runs_where(
@@ -74,6 +74,7 @@ fn run(row: &Row<'_>) -> rusqlite::Result<Run> {
 
 fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
     let verdict: Option<String> = row.get(12)?;
+    let unpriced: String = row.get(18)?;
     let amount = |column| -> rusqlite::Result<u64> {
         u64::try_from(row.get::<_, i64>(column)?).or_else(|error| rows::bad(column, error))
     };
@@ -95,11 +96,15 @@ fn attempt(row: &Row<'_>) -> rusqlite::Result<Attempt> {
             .map(|text| serde_json::from_str(&text))
             .transpose()
             .or_else(|error| rows::bad(12, error))?,
-        spend: Spend { cost_micros: amount(13)?, tokens: amount(14)? },
+        spend: Spend {
+            cost_micros: amount(13)?,
+            tokens: amount(14)?,
+            unpriced: serde_json::from_str(&unpriced).or_else(|error| rows::bad(18, error))?,
+        },
         profile: row.get(15)?,
         question: row.get(16)?,
         interruption: rows::word(row, 17, Interruption::parse)?,
-        supervisor: row.get::<_, Option<i64>>(18)?.map(|_| rows::owner(row, 19)).transpose()?,
+        supervisor: row.get::<_, Option<i64>>(19)?.map(|_| rows::owner(row, 20)).transpose()?,
     })
 }
 
@@ -129,7 +134,7 @@ impl Change<'_> {
     /// Stores what may change about an attempt.
     pub(crate) fn update_attempt(&mut self, attempt: &Attempt) -> Result<(), Fault> {
         let sql = "UPDATE attempt SET state = ?2, since = ?3, ended_at = ?4, session = ?5, saved_ref = ?6, verdict = ?7,
-                 cost_micros = ?8, tokens = ?9, question = ?10, interruption = ?11,
+                 cost_micros = ?8, tokens = ?9, question = ?10, interruption = ?11, unpriced = ?12,
                  supervisor = CASE WHEN ?4 IS NULL THEN supervisor END
              WHERE id = ?1";
         let amount = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -145,6 +150,7 @@ impl Change<'_> {
             amount(attempt.spend.tokens),
             attempt.question,
             attempt.interruption.map(Interruption::as_str),
+            serde_json::json!(attempt.spend.unpriced).to_string(),
         ])?;
         Ok(())
     }

@@ -69,6 +69,11 @@ fn commit_killed(w: &World, call: usize, moment: Moment) -> bool {
     }
 }
 
+/// How many calls of git the last commit came to.
+fn calls(w: &World) -> usize {
+    w.base().join("count").read_dir().unwrap().count()
+}
+
 fn world() -> World {
     let w = World::new();
     w.write("a.txt", "mine\n");
@@ -87,6 +92,10 @@ fn killed_at_any_call_of_git_a_commit_is_not_there_or_finished() {
             let w = world();
             let before = w.photo();
             if !commit_killed(&w, call, moment) {
+                // A git that answers for as long as the commit takes ends after it.
+                if calls(&w) >= call {
+                    continue;
+                }
                 assert!(call > 10, "the loop really met the calls");
                 break;
             }

@@ -158,12 +158,13 @@ fn an_attempt_takes_one_step_after_the_other_from_where_it_is() {
     step(Running, Gating, &none).unwrap();
     let verdict = Progress {
         verdict: Some(json!({ "verdict": "fail" })),
-        spend: Some(Spend { cost_micros: 12_000, tokens: 900 }),
+        spend: Some(Spend { cost_micros: 12_000, tokens: 900, unpriced: vec!["m".to_owned()] }),
         ..none.clone()
     };
     step(Gating, Retrying, &verdict).unwrap();
     let now = step(Retrying, Running, &none).unwrap();
     assert_eq!((now.session.as_deref(), now.spend.tokens), (Some("s1"), 900));
+    assert_eq!(now.spend.unpriced, ["m"]);
     assert_eq!(now.verdict, Some(json!({ "verdict": "fail" })));
     assert_eq!(table.store.log().iter().filter(|kind| *kind == "attempt.advanced").count(), 4);
 }
@@ -240,7 +241,10 @@ fn an_attempt_knows_the_process_that_runs_its_agent_until_it_is_over() {
 fn a_finished_issue_is_closed_and_its_agent_gone_all_at_once() {
     let (mut table, run, attempt) = working();
     let done = Finish {
-        progress: Progress { spend: Some(Spend { cost_micros: 5, tokens: 7 }), ..Progress::default() },
+        progress: Progress {
+            spend: Some(Spend { cost_micros: 5, tokens: 7, ..Spend::default() }),
+            ..Progress::default()
+        },
         ..finish(End::Done { commit: Some("abc123".into()) }, Some("done in abc123"))
     };
     assert_eq!(locks(&table.store.finish(attempt.id, &done).unwrap()), 1);

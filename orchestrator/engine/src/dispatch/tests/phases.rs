@@ -4,6 +4,7 @@ use std::io;
 
 use mala_agents::stream::Usage;
 use mala_core::{Attempt, Entry, EntryId, EntryState, IssueId, Oid, PersonId, Timestamp};
+use mala_landing::LeasedShare;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -15,10 +16,12 @@ use crate::dispatch::Dispatcher;
 use crate::dispatch::events::JobEvent;
 use crate::dispatch::job::{AfterWait, Aside, Backoff, Due, Job, Judging, Phase, Question, Running, Waiting};
 use crate::error::EngineError;
+use crate::limits::Meter;
 use crate::session::{Session, SessionEvent, Stop};
 
-const PHASES: [&str; 14] = [
+const PHASES: [&str; 15] = [
     "starting",
+    "preparing",
     "running",
     "backoff",
     "judging",
@@ -33,7 +36,8 @@ const PHASES: [&str; 14] = [
     "asking",
     "ending",
 ];
-const EVENTS: [&str; 22] = [
+const EVENTS: [&str; 23] = [
+    "prepared",
     "progress",
     "ended",
     "accepted",
@@ -70,7 +74,8 @@ impl Session for Deaf {
 }
 
 /// The phase after an event, for those that mean something. Whatever is not here changes nothing.
-const OUTCOMES: [(&str, &str, &str); 22] = [
+const OUTCOMES: [(&str, &str, &str); 23] = [
+    ("preparing", "prepared", "running"),
     ("running", "progress", "running"),
     ("running", "ended", "judging"),
     ("judging", "accepted", "ending"),
@@ -98,6 +103,7 @@ const OUTCOMES: [(&str, &str, &str); 22] = [
 fn name(phase: &Phase) -> &'static str {
     match phase {
         Phase::Starting => "starting",
+        Phase::Preparing(_) => "preparing",
         Phase::Running(_) => "running",
         Phase::Backoff(_) => "backoff",
         Phase::Judging(_) => "judging",
@@ -120,7 +126,13 @@ fn phase(name: &str, attempt: &Attempt, world: &World) -> Phase {
     let why = "why".to_owned();
     match name {
         "starting" => Phase::Starting,
-        "running" => Phase::Running(Running { session: Box::new(Deaf), cut: None, is_resumed: false }),
+        "preparing" => Phase::Preparing(None),
+        "running" => Phase::Running(Running {
+            session: Box::new(Deaf),
+            cut: None,
+            is_resumed: false,
+            is_looked_at: false,
+        }),
         "backoff" => {
             let until_by_clock = world.now().plus(minute);
             Phase::Backoff(Backoff { until: later, until_by_clock, since: now, why })
@@ -158,6 +170,7 @@ fn event(name: &str) -> JobEvent {
     };
     let taken_back = |back| JobEvent::TakenBack { outcome: WaitOutcome::Granted(Vec::new()), back };
     match name {
+        "prepared" => JobEvent::Prepared(Ok(())),
         "progress" => JobEvent::Session(SessionEvent::Progress { progress: vec![], usage: Usage::default() }),
         "ended" => JobEvent::Session(SessionEvent::Ended(Box::new(said("done")))),
         "accepted" => judged(accepted()),
@@ -226,7 +239,7 @@ fn job_in(dispatcher: &mut Dispatcher, world: &World, issue: &IssueId, name: &st
     let claim = ops.claim(&dispatcher.run, issue, "fake", false).unwrap();
     let crate::blocking::Claim::Granted(claimed) = claim else { panic!("it is claimed") };
     let path: &[_] = match name {
-        "starting" => &[Claimed],
+        "starting" | "preparing" => &[Claimed],
         "running" | "backoff" => &[Claimed, Running],
         "asking" => &[Claimed, Running, Gating, NeedsInput],
         _ => &[Claimed, Running, Gating],
@@ -236,7 +249,13 @@ fn job_in(dispatcher: &mut Dispatcher, world: &World, issue: &IssueId, name: &st
     }
     let profile = world.options.profiles.known[0].clone();
     let log = world.options.logs.join("log");
-    let mut job = Job::new((claimed.attempt.clone(), claimed.issue), profile, log, Instant::now());
+    let mut job = Job::new(
+        (claimed.attempt.clone(), claimed.issue),
+        profile,
+        log,
+        LeasedShare::lease(name.to_owned()),
+        Meter::new(Instant::now(), Default::default()),
+    );
     job.state = path[path.len() - 1];
     job.phase = phase(name, &claimed.attempt, world);
     dispatcher.jobs.insert(issue.clone(), job);

@@ -4,7 +4,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use mala_agents::stream::{Progress, Usage};
+use mala_agents::stream::{Progress, Tokens, Usage};
+use mala_config::Settings;
 
 use super::world::{World, accepted, limited, rejected, said};
 use crate::event::Event;
@@ -79,6 +80,38 @@ async fn starts_without_one_reply_stop_their_profile() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn hooks_that_are_not_called_are_told_once_for_a_profile_and_counted_for_each_attempt() {
+    for (heard, told) in [(Some(false), true), (Some(true), false), (None, false)] {
+        let mut world = World::new();
+        world.options.max_agents = 1;
+        world.hear_hooks(heard);
+        for issue in ["a", "b"] {
+            world.issue(issue, &[]);
+        }
+        world.judge([Ok(accepted()), Ok(accepted())]);
+        let run = world.run(async |mut stage| {
+            let mut profiles = Vec::new();
+            for _ in ["a", "b"] {
+                let session = stage.session().await;
+                session.tells(Progress::ToolEnded, Usage::default()).await;
+                session.tells(Progress::ToolEnded, Usage::default()).await;
+                session.says("done").await;
+                loop {
+                    match stage.until(|_| true).await {
+                        Event::Unhooked { profile, .. } => profiles.push(profile),
+                        Event::Done { .. } => break,
+                        _ => {}
+                    }
+                }
+            }
+            assert_eq!(profiles, vec!["fake"; usize::from(told)], "once is enough");
+        });
+        let unhooked: Vec<bool> = run.await.unwrap().attempts.iter().map(|it| it.is_unhooked).collect();
+        assert_eq!(unhooked, [told; 2]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn another_profile_takes_over_while_the_first_is_limited() {
     let mut world = World::new();
     world.options.max_agents = 2;
@@ -122,4 +155,46 @@ async fn a_conversation_that_is_lost_begins_anew_with_the_whole_task() {
     });
     let summary = run.await.unwrap();
     assert!(summary.is_all_done() && summary.attempts.len() == 1, "{summary:?}");
+}
+
+fn used(model: &str) -> Usage {
+    let tokens = Tokens { input: 1_000_000, ..Tokens::default() };
+    Usage { models: [(model.to_owned(), tokens)].into(), turns: 1, ..Usage::default() }
+}
+
+/// A session that has used `model`, and has nothing more to say of its cost.
+fn ended(model: &str) -> SessionEnd {
+    let mut end = said("done");
+    end.report.usage = used(model);
+    end
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_dollars_are_limited_a_model_without_a_price_stops_its_profile() {
+    for (budget, sessions) in [(Some(5.0), 1), (None, 3)] {
+        let mut world = World::new();
+        world.options.budget = budget;
+        world.options.prices = Settings::default().prices.into();
+        world.options.max_agents = 1;
+        world.issue("a", &[]);
+        world.issue("b", &[]);
+        world.judge([Ok(rejected("`sh check.sh` has not run")), Ok(accepted()), Ok(accepted())]);
+        let run = world.run(async |mut stage| {
+            stage.session().await.ends(ended("nobody-knows")).await;
+            for _ in 1..sessions {
+                stage.session().await.ends(ended("gpt-5")).await;
+            }
+        });
+        let summary = run.await.unwrap();
+        assert_eq!(summary.cost.exact(), None);
+        assert_eq!(summary.cost.unpriced().collect::<Vec<_>>(), ["nobody-knows"]);
+        if budget.is_some() {
+            let reason = reasons(&summary)[0];
+            assert!(reason.contains("stopped") && reason.contains("`nobody-knows`"), "{reason}");
+            assert_eq!(summary.left[0].issue.as_str(), "b");
+        } else {
+            assert!(summary.is_all_done(), "{summary:?}");
+            assert_eq!(summary.cost.at_least(), 2.5);
+        }
+    }
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use mala_agents::stream::{Progress, Usage};
+use mala_agents::stream::{Progress, Tokens, Usage};
 use mala_config::NoChange;
+use mala_config::Settings;
 use mala_core::{AgentId, AttemptState, Mode, Target, Urgency, Want, Who};
 use mala_session::{acquire, acquire_or_wait};
 use mala_store::{AskRequest, Party, Request, process};
@@ -117,6 +118,24 @@ async fn a_budget_that_is_spent_ends_the_run() {
     });
     let stopped = run.await.unwrap().stopped.unwrap();
     assert_eq!(stopped, "the run has cost $2.00, more than its budget of $1.00");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_spend_a_budget_at_the_price_of_their_model() {
+    let mut world = World::new();
+    world.options.budget = Some(1.0);
+    world.options.prices = Settings::default().prices.into();
+    world.issue("a", &[]);
+    let tokens = Tokens { input: 1_000_000, cached: 0, output: 50_000 };
+    let used = Usage { models: [("gpt-5".to_owned(), tokens)].into(), ..Usage::default() };
+    let run = world.run(async |mut stage| {
+        let mut session = stage.session().await;
+        session.tells(Progress::Usage, used).await;
+        session.stop().await;
+        session.says("").await;
+    });
+    let stopped = run.await.unwrap().stopped.unwrap();
+    assert_eq!(stopped, "the run has cost $1.75, more than its budget of $1.00");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use mala_agents::start::{Kind, Profile, PromptBy};
 use mala_agents::stream::{Limited, Progress, Report, Terminal, Usage};
-use mala_config::{HealthSettings, Hold, LockSettings, NoChange, TakeAdded};
+use mala_config::{HealthSettings, Hold, LockSettings, NoChange, TakeAdded, Variables};
 use mala_core::ports::Clock;
 use mala_core::{Attempt, CheckName, EntryState, Issue, IssueId, PersonId, Priority, Scope, Timestamp, Who};
 use mala_git::{Repo, RepoPath, salvage};
@@ -30,7 +30,7 @@ use crate::error::{EngineError, Result};
 use crate::event::{Event, Reporter};
 use crate::landing_queue::LandingQueue;
 use crate::limits::Limits;
-use crate::options::{Keeping, Options, Profiles, Prompts, UnversionedOptions};
+use crate::options::{AroundOptions, Keeping, Options, Profiles, Prompts, UnversionedOptions};
 use crate::session::{Session, SessionEnd, SessionEvent, SessionEvents, SessionOrder, Sessions, Stop};
 use crate::source::BuiltIn;
 use crate::summary::Summary;
@@ -133,11 +133,17 @@ struct FakeSessions {
     /// Starts that fail before one succeeds.
     failures: Mutex<u32>,
     reaped: Mutex<u32>,
+    /// What is known of the clients' hooks.
+    hooks_heard: Mutex<Option<bool>>,
 }
 
 impl Sessions for FakeSessions {
     fn self_test(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn prepare(&self, _tell: &mut dyn FnMut(&Event)) -> Vec<String> {
+        Vec::new()
     }
 
     fn start(&self, order: &SessionOrder<'_>, events: SessionEvents) -> Result<Box<dyn Session>> {
@@ -161,6 +167,10 @@ impl Sessions for FakeSessions {
     fn reap(&self, _attempt: &Attempt) -> Result<()> {
         *self.reaped.lock().unwrap() += 1;
         Ok(())
+    }
+
+    fn are_hooks_heard(&self, _attempt: &Attempt, _pid: u32) -> Result<Option<bool>> {
+        Ok(*self.hooks_heard.lock().unwrap())
     }
 
     fn sweep(&self) {}
@@ -409,6 +419,10 @@ impl World {
         *self.sessions.failures.lock().unwrap() = times;
     }
 
+    pub(super) fn hear_hooks(&self, heard: Option<bool>) {
+        *self.sessions.hooks_heard.lock().unwrap() = heard;
+    }
+
     pub(super) fn reaped(&self) -> u32 {
         *self.sessions.reaped.lock().unwrap()
     }
@@ -510,8 +524,13 @@ fn options(scope: &Scope) -> Options {
         allow_dirty: false,
         queue_only: false,
         hold: Hold::Landing,
+        env: Variables::default(),
+        notify: mala_config::Settings::default().notify,
+        around: AroundOptions { before: Vec::new(), after: Vec::new(), timeout: Duration::from_secs(60) },
         gate_attempts: 3,
         budget: None,
+        typed_budget: None,
+        prices: Default::default(),
         profiles: Profiles {
             known: vec![(profile, Limits::default())],
             forced: None,

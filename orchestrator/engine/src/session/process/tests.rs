@@ -17,10 +17,12 @@ fn start_client(kind: Kind, script: &str, stdin: Option<&str>) -> World {
     command.arg("-c").arg(script);
     let spec = ProcessSpec {
         reach: Reach::Group,
+        home: None,
         issue: IssueId::new("x").unwrap(),
         kind,
         command,
         stdin: stdin.map(str::to_owned),
+        model: None,
         spent: Usage::default(),
         log: dir.path().join("x.log"),
         failure_file: dir.path().join("failure"),
@@ -131,10 +133,12 @@ async fn a_program_that_is_missing_is_an_error_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let spec = ProcessSpec {
         reach: Reach::Group,
+        home: None,
         issue: IssueId::new("x").unwrap(),
         kind: Kind::Command,
         command: std::process::Command::new("/no/such/program"),
         stdin: None,
+        model: None,
         spent: Usage::default(),
         log: dir.path().join("log"),
         failure_file: dir.path().join("failure"),

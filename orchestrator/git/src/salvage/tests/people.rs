@@ -43,6 +43,29 @@ fn what_a_person_did_before_the_agent_began_is_put_back_and_what_agents_hold_is_
 }
 
 #[test]
+fn what_is_kept_for_agents_that_begin_at_the_same_time_is_told_apart() {
+    let world = World::new();
+    let run = RunId::new("r").unwrap();
+    world.write("a", "a person's\n");
+    keep(&world, "r");
+    let agents: Vec<AgentId> =
+        (0..4).map(|number| AgentId::new(format!("agent-{number}")).unwrap()).collect();
+    for _ in 0..10 {
+        std::thread::scope(|scope| {
+            for agent in &agents {
+                scope.spawn(|| {
+                    Uncommitted::now(&world.repo)
+                        .unwrap()
+                        .keep_for(&world.repo, &run, agent, &[].into())
+                        .unwrap();
+                    assert_eq!(Before::damage(&world.repo, &run, agent).unwrap(), []);
+                });
+            }
+        });
+    }
+}
+
+#[test]
 fn what_a_person_had_comes_back_byte_for_byte_whatever_filters_do() {
     let world = World::new();
     world.write(".gitattributes", "*.crlf text eol=crlf\n*.up filter=up\n");
