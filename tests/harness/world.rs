@@ -33,8 +33,7 @@ impl World {
         if memory.is_dir() { Self::in_folder(memory) } else { Self::new() }
     }
 
-    /// A world below this folder.
-    pub fn in_folder(folder: &Path) -> Self {
+    fn in_folder(folder: &Path) -> Self {
         let dir = tempfile::tempdir_in(folder).expect("a temporary folder can be made");
         let base = dir.path().canonicalize().expect("the temporary folder exists");
         let world = Self { root: base.join("checkout"), dir };

@@ -17,8 +17,7 @@ mod setup;
 mod trust;
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mala_tests::World;
 use mala_tests::clients::{Client, Installed};
@@ -40,26 +39,7 @@ fn installed() -> Option<&'static Installed> {
 
 /// A checkout with two tracked files, in which `other` holds `held.txt`.
 fn world() -> World {
-    with_files(World::new())
-}
-
-/// The same where no folder above is open to everybody: below such a folder gemini reads no settings of a run.
-fn private_world() -> World {
-    with_files(World::in_folder(&private_place()))
-}
-
-/// A folder that not everybody may write to, and none above it either, wherever this checkout lies.
-fn private_place() -> PathBuf {
-    let is_private = |folder: &Path| {
-        folder.ancestors().all(|above| above.metadata().is_ok_and(|data| data.mode() & 0o002 == 0))
-    };
-    let home = std::env::var_os("HOME").map(PathBuf::from);
-    let places = [Some(PathBuf::from(env!("CARGO_TARGET_TMPDIR"))), home];
-    let found = places.into_iter().flatten().find(|place| is_private(place));
-    found.expect("the target folder or the home folder lies where only its owner may write")
-}
-
-fn with_files(world: World) -> World {
+    let world = World::new();
     world.write("held.txt", "theirs\n");
     world.write("free.txt", "anybody's\n");
     world.git(&["add", "."]);

@@ -48,9 +48,9 @@ pub(super) fn whole(request: &Request, reply: &Reply) -> Value {
         json!({"functionCall": {"id": id, "name": call.tool, "args": arguments}})
     };
     let parts: Vec<Value> = match reply {
-        Reply::Refuse(_) => Vec::new(),
         Reply::Say(text) if text.is_empty() => Vec::new(),
         Reply::Say(text) => vec![json!({"text": text})],
+        Reply::Refuse(_) => unreachable!("an error has no content"),
         Reply::Call(calls) => calls.iter().enumerate().map(call).collect(),
     };
     json!({

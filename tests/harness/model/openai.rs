@@ -37,13 +37,13 @@ fn items(request: &Request, reply: &Reply) -> Vec<Value> {
     let turn = format!("{}_{}", request.part, request.replies());
     match reply {
         Reply::Say(text) if text.is_empty() => Vec::new(),
-        Reply::Refuse(_) => Vec::new(),
         Reply::Say(text) => {
             let content = json!([{"type": "output_text", "text": text, "annotations": []}]);
             vec![
                 json!({"type": "message", "id": format!("msg_{turn}"), "role": "assistant", "status": "completed", "content": content}),
             ]
         }
+        Reply::Refuse(_) => unreachable!("an error has no content"),
         Reply::Call(calls) => {
             calls.iter().enumerate().map(|(place, call)| tool_call(call, &turn, place)).collect()
         }

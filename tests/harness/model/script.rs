@@ -13,7 +13,7 @@ pub enum Reply {
     Say(String),
     /// Tool calls, which the client performs and answers.
     Call(Vec<Call>),
-    /// No reply: the provider says why, in its own words.
+    /// No reply: the provider says why, in its own words. The next request is answered by the same step.
     Refuse(Refusal),
 }
 

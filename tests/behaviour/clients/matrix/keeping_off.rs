@@ -3,12 +3,13 @@
 use std::fs;
 
 use mala_agents::Client as Agent;
+use mala_agents::launch::home::{DIRECTORY, SETTINGS};
 use mala_agents::launch::injection;
 use mala_tests::clients::{Client, Kind};
 use mala_tests::model::Model;
 use mala_tests::{World, eventually};
 
-use super::super::{NAMES_THE_HOLDER, installed, private_world, read};
+use super::super::{NAMES_THE_HOLDER, installed, read, world};
 use super::{Hands, Story};
 use crate::cli::{MALA, held, pair};
 
@@ -18,6 +19,12 @@ fn hooked<'a>(client: Client<'a>, kind: Kind, world: &World) -> Client<'a> {
     let added = injection(agent, MALA, world.root(), world.base());
     for (path, text) in &added.files {
         fs::write(path, text).unwrap();
+    }
+    if let Some(home) = &added.home {
+        let folder = home.path.join(DIRECTORY);
+        fs::create_dir_all(&folder).unwrap();
+        let users = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}}}"#;
+        fs::write(folder.join(SETTINGS), home.settings(Some(users)).unwrap()).unwrap();
     }
     let client = added.env.iter().fold(client, |client, (name, value)| client.env(name, value));
     added.args.into_iter().fold(client, Client::arg)
@@ -36,7 +43,7 @@ while not os.path.exists(sys.argv[1] + ".enough"):
 
 pub(in crate::clients) fn keeps_off(kind: Kind) {
     let Some(installed) = installed() else { return };
-    let (world, model) = (private_world(), Model::start());
+    let (world, model) = (world(), Model::start());
     let hands = Hands::new(kind, &world);
     let (script, tried) = (world.base().join("tries.py"), world.base().join("tried"));
     // It tries until it is ended, and no hook can know what.

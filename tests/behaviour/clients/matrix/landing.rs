@@ -53,3 +53,32 @@ pub(in crate::clients) fn lands(kind: Kind) {
     let sessions: Vec<_> = run.all("started").into_iter().map(|event| event["session"].is_string()).collect();
     assert_eq!(sessions, [false, true], "{run:?}");
 }
+
+/// The same for a user without rights, below a directory that the group may write to.
+pub(in crate::clients) fn works_for_an_ordinary_user(kind: Kind) {
+    let (world, model) = (checkout(), Model::start());
+    let hands = Hands::new(kind, &world);
+    let told = Story::new(&hands)
+        .edit("edit", "free.txt", "anybody's", "mine")
+        .edit("refused edit", "held.txt", "theirs", "mine")
+        .shell("commit", &format!("{MALA} commit -m 'bd-1: mine'"))
+        .say("It is offered.")
+        .begin(&model);
+    let Some(mut project) = Project::new(kind, world, &told.talk, "") else { return };
+    project.give_to_an_ordinary_user();
+    let run = project.follow(&[], |event, _| {
+        // Claude puts the call off and makes it again when the file is its.
+        if event["event"] == "parked" {
+            assert_eq!(event["awaits"][0]["file"], "held.txt", "{event}");
+            project.done("lock release held.txt --agent other");
+        }
+    });
+    project.take_back();
+
+    project.assert_landed(&run, "bd-1: mine");
+    assert_eq!(told.talk.complaints(), Vec::<String>::new(), "{run:?}");
+    let is_put_off = kind == Kind::Claude;
+    assert_eq!(run.all("parked").len(), usize::from(is_put_off), "{run:?}");
+    let refused = told.of("refused edit");
+    assert!(is_put_off || refused.contains("`held.txt` is held by `other`"), "{refused}");
+}

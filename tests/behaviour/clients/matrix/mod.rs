@@ -34,6 +34,7 @@ tests!(
     [
         keeps_off,
         lands,
+        works_for_an_ordinary_user,
         asks_and_waits,
         is_answered,
         is_resumed_after_a_kill,
@@ -52,6 +53,7 @@ tests!(
     [
         keeps_off,
         lands,
+        works_for_an_ordinary_user,
         asks_and_waits,
         is_answered,
         is_resumed_after_a_kill,
@@ -70,6 +72,7 @@ tests!(
     [
         keeps_off,
         lands,
+        works_for_an_ordinary_user,
         asks_and_waits,
         is_answered,
         is_resumed_after_a_kill,
@@ -88,6 +91,7 @@ tests!(
     [
         keeps_off,
         lands,
+        works_for_an_ordinary_user,
         asks_and_waits,
         is_answered,
         is_resumed_after_a_kill,
@@ -102,7 +106,7 @@ tests!(
 
 mod scenarios {
     pub(super) use super::keeping_off::keeps_off;
-    pub(super) use super::landing::lands;
+    pub(super) use super::landing::{lands, works_for_an_ordinary_user};
     pub(super) use super::refusing::{
         goes_on_after_a_limit, outlasts_an_overload, rests_while_overloaded, rests_without_quota,
         stops_without_an_account,

@@ -1,15 +1,19 @@
 //! A project in which one client is the agent of `mala run`.
 
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, lchown};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use mala_tests::World;
 use mala_tests::clients::{Kind, profile};
 use mala_tests::model::Talk;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid};
 use serde_json::Value;
+use walkdir::WalkDir;
 
-use super::super::{installed, private_world};
+use super::super::{installed, world};
 use crate::cli::{Answer, done, mala};
 use crate::run::Run;
 
@@ -19,11 +23,16 @@ pub(super) const ISSUE: &str = "bd-1";
 /// A checkout with one issue, one client, and `sh check.sh` as the required command, which fails on what is broken.
 pub(super) struct Project {
     pub(super) world: World,
+    /// Whose it is, and who works in it, if not whoever runs the tests.
+    user: Option<u32>,
 }
+
+/// A user without rights.
+const NOBODY: u32 = 65534;
 
 /// A checkout for a project. Another agent holds `held.txt`.
 pub(super) fn checkout() -> World {
-    let world = private_world();
+    let world = world();
     world.write("check.sh", "! grep -q broken *.txt\n");
     for (name, value) in [("user.name", "Agent"), ("user.email", "agent@example.invalid")] {
         world.git(&["config", name, value]);
@@ -43,9 +52,45 @@ impl Project {
         world.write("mala.toml", &settings);
         world.git(&["add", "."]);
         world.git(&["commit", "-q", "-m", "settings"]);
-        let project = Self { world };
+        let project = Self { world, user: None };
         project.issue(ISSUE);
         Some(project)
+    }
+
+    /// Gives it all to a user without rights, if this one is not, below a directory that the group may write to, as with `umask 002`.
+    pub(super) fn give_to_an_ordinary_user(&mut self) {
+        fs::set_permissions(self.world.base(), Permissions::from_mode(0o775)).unwrap();
+        if Uid::effective().is_root() {
+            self.user = Some(NOBODY);
+            self.give(NOBODY);
+        }
+    }
+
+    fn give(&self, user: u32) {
+        for entry in WalkDir::new(self.world.base()) {
+            lchown(entry.unwrap().path(), Some(user), Some(user)).unwrap();
+        }
+    }
+
+    /// Takes it back, to look at.
+    pub(super) fn take_back(&mut self) {
+        if self.user.take().is_some() {
+            self.give(0);
+        }
+    }
+
+    fn as_its_user(&self, mut command: Command) -> Command {
+        if let Some(user) = self.user {
+            command.uid(user).gid(user).env("TMPDIR", self.world.home());
+        }
+        command
+    }
+
+    /// Does what a person types.
+    pub(super) fn done(&self, line: &str) {
+        let mut command = self.as_its_user(mala(&self.world, line.split(' ')));
+        let answer: Answer = command.output().unwrap().into();
+        assert_eq!(answer.code, 0, "`mala {line}`: {answer:?}");
     }
 
     pub(super) fn issue(&self, id: &str) {
@@ -64,7 +109,7 @@ impl Project {
                 command.env_remove(&*name);
             }
         }
-        command
+        self.as_its_user(command)
     }
 
     pub(super) fn run(&self, talk: &Talk) -> Run {
