@@ -44,7 +44,9 @@ fn blocks(request: &Request, reply: &Reply) -> (Vec<Value>, &'static str) {
         Reply::Say(text) => (vec![json!({"type": "text", "text": text})], "end_turn"),
         Reply::Refuse(_) => unreachable!("an error has no content"),
         Reply::Call(calls) => {
-            let id = |place: usize| format!("toolu_{}_{}_{place}", request.part, request.replies());
+            let id = |place: usize| {
+                request.unused(format!("toolu_{}_{}_{place}", request.part, request.replies()))
+            };
             let block = |(place, call): (usize, &Call)| json!({"type": "tool_use", "id": id(place), "name": call.tool, "input": arguments(call)});
             (calls.iter().enumerate().map(block).collect(), "tool_use")
         }

@@ -68,6 +68,18 @@ impl Request {
         replies(&self.history)
     }
 
+    /// This id for a call, made another if the conversation has it: one that was summed up counts its replies anew.
+    pub(super) fn unused(&self, mut id: String) -> String {
+        while self
+            .history
+            .iter()
+            .any(|entry| matches!(entry, Entry::Called { id: known, .. } if *known == id))
+        {
+            id.push_str("_again");
+        }
+        id
+    }
+
     /// All that was said to the model before its first reply.
     pub fn prompt(&self) -> String {
         let first = self.history.iter().take_while(|entry| !entry.is_the_models());

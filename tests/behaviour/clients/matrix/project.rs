@@ -98,7 +98,8 @@ impl Project {
     }
 
     fn command(&self, args: &[&str]) -> Command {
-        let mut command = mala(&self.world, ["run", "--json"]);
+        // A conversation that goes in circles ends some time.
+        let mut command = mala(&self.world, ["run", "--json", "--timeout", "4m"]);
         command.args(args);
         // Nothing of whoever runs the tests decides which model is asked.
         for (name, _) in std::env::vars_os() {

@@ -57,7 +57,7 @@ fn goes_on_after(kind: Kind, refusal: Refusal) {
     let (last, refused) = (calls.len(), AtomicUsize::new(0));
     calls.push(hands.shell(&format!("{MALA} commit -m 'bd-1: mine'")));
     let told = Story::new(&hands)
-        .in_order(calls, move |due, _| {
+        .in_order(calls, move |due| {
             (due == last && refused.fetch_add(1, Ordering::Relaxed) < 1).then_some(Reply::Refuse(refusal))
         })
         .begin(&model);

@@ -44,21 +44,25 @@ impl Story {
         self
     }
 
-    /// These calls one after the other, each once the one before it has a result, and then words. `instead` may reply in place of
-    /// the next one, whose number it is given. It does not matter how many replies the client has kept.
+    /// These calls one after the other, each once the one before it has a result; the last one offers the work, and is due until it has.
+    /// Then words. `instead` may reply in place of the next one, whose number it is given. It does not matter what the client has
+    /// kept of replies that were cut off.
     pub(super) fn in_order(
         mut self,
         calls: Vec<Reply>,
-        instead: impl Fn(usize, &Request) -> Option<Reply> + Send + Sync + 'static,
+        instead: impl Fn(usize) -> Option<Reply> + Send + Sync + 'static,
     ) -> Self {
         let next = Arc::new(move |request: &Request| {
             // A client that finds its conversation too long has it summed up, and goes on with that.
             if request.told().last().is_some_and(|told| told.contains("create a detailed summary")) {
                 return say("The work has begun.");
             }
-            let done = request.results().len();
-            let due = || calls.get(done).cloned().unwrap_or_else(|| say("done"));
-            instead(done, request).unwrap_or_else(due)
+            let results = request.results();
+            if results.iter().any(|result| result.text.contains("offered ")) {
+                return say("done");
+            }
+            let due = results.len().min(calls.len() - 1);
+            instead(due).unwrap_or_else(|| calls[due].clone())
         });
         // Some replies leave nothing behind, and some are asked for again.
         for _ in 0..20 {

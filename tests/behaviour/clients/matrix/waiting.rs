@@ -73,7 +73,7 @@ pub(in crate::clients) fn is_answered(kind: Kind) {
     let hands = Hands::new(kind, &world);
     let told = Story::new(&hands)
         .say("Both would do. Whose should the file be, yours or mine?")
-        .in_order(change(&hands), |_, _| None)
+        .in_order(change(&hands), |_| None)
         .begin(&model);
     let Some(project) = Project::new(kind, world, &told.talk, "") else { return };
     let run = project.start(&[]);
@@ -100,7 +100,7 @@ pub(in crate::clients) fn goes_on_after_silence(kind: Kind) {
     let hands = Hands::new(kind, &world);
     let silent = AtomicUsize::new(0);
     let told = Story::new(&hands)
-        .in_order(change(&hands), move |_, _| (silent.fetch_add(1, Ordering::Relaxed) < 1).then(|| say("")))
+        .in_order(change(&hands), move |_| (silent.fetch_add(1, Ordering::Relaxed) < 1).then(|| say("")))
         .begin(&model);
     let Some(project) = Project::new(kind, world, &told.talk, "") else { return };
     let run = project.run(&told.talk);
@@ -114,7 +114,7 @@ pub(in crate::clients) fn goes_on_after_an_overflow(kind: Kind) {
     let change = change(&hands);
     let (last, refused) = (change.len() - 1, AtomicUsize::new(0));
     let told = Story::new(&hands)
-        .in_order(change, move |due, _| {
+        .in_order(change, move |due| {
             (due == last && refused.fetch_add(1, Ordering::Relaxed) < 1)
                 .then_some(Reply::Refuse(Refusal::Length))
         })
@@ -128,16 +128,9 @@ pub(in crate::clients) fn goes_on_after_an_overflow(kind: Kind) {
 fn interrupted(hands: &Hands, begun: &Path) -> Story {
     let change = change(hands);
     let last = change.len() - 1;
-    let (commit, hang) = (change[last].clone(), hands.hang(&format!("touch {}", begun.display())));
+    let hang = hands.hang(&format!("touch {}", begun.display()));
     let begun = begun.to_owned();
-    Story::new(hands).in_order(change, move |due, request| match begun.exists() {
-        false => (due == last).then(|| hang.clone()),
-        // Some clients say in the end that a call was cut off, some forget it.
-        true => {
-            let is_offered = request.results().iter().any(|result| result.text.contains("offered "));
-            Some(if is_offered { say("done") } else { commit.clone() })
-        }
-    })
+    Story::new(hands).in_order(change, move |due| (due == last && !begun.exists()).then(|| hang.clone()))
 }
 
 /// After a kill of the run in the middle of a command, nothing goes on, and the next run goes on with the session.
