@@ -66,11 +66,11 @@ pub fn injection(client: Client, mala: &str, root: &Path, folder: &Path) -> Inje
     }
 }
 
-/// The directory of the checkout into which `client` installs packages when it is first there, and the arguments with which it
-/// does only that. It does so at every start until they are there, so it is better done before there are agents.
-pub fn first_visit(client: Client) -> Option<(&'static str, &'static [&'static str])> {
-    // It waits for them because a plugin is configured: ours.
-    (client == Client::Opencode).then_some((".opencode", &["debug", "config"]))
+/// Arguments with which `client` does only what it does at its first start on a machine or in a checkout: it makes its database, in
+/// which two that are started at once get in each other's way, and installs packages into the checkout.
+pub fn first_visit(client: Client) -> Option<&'static [&'static str]> {
+    // It waits for the packages because a plugin is configured: ours.
+    (client == Client::Opencode).then_some(&["debug", "config"])
 }
 
 /// True if a client that was started with these arguments and this environment, both separated by NUL as the kernel shows

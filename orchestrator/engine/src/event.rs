@@ -15,10 +15,9 @@ pub enum Event {
         commit: Oid,
         command: String,
     },
-    /// A client installs in the checkout what it would install at its first start there.
+    /// A client does what it does at its first start, before there are agents.
     Preparing {
         profile: String,
-        directory: String,
     },
     RunStarted {
         run: RunId,

@@ -4,7 +4,6 @@ use std::fs;
 
 use mala_agents::{Client, install};
 use mala_tests::model::{Model, say};
-use mala_tests::registry::Registry;
 use mala_tests::write_script;
 use serde_json::json;
 
@@ -15,7 +14,7 @@ use crate::cli::{MALA, done};
 #[test]
 fn each_call_of_every_client_is_judged_once_also_where_the_project_has_hooks_of_its_own() {
     let Some(installed) = installed() else { return };
-    let (model, registry) = (Model::start(), Registry::start("@opencode-ai/plugin", "1.18.33"));
+    let model = Model::start();
     for client in Client::ALL {
         let Some(checkout) = Checkout::of(client, installed) else { continue };
         let world = &checkout.world;
@@ -27,7 +26,6 @@ fn each_call_of_every_client_is_judged_once_also_where_the_project_has_hooks_of_
         );
         let change = install::plan(client, None, program.to_str().unwrap()).unwrap();
         world.write(change.path, &change.text);
-        fs::write(world.home().join(".npmrc"), registry.npmrc()).unwrap();
         // Gemini CLI reads nothing of a project that nobody trusts.
         let trusted = json!({ world.root().to_str().unwrap(): "TRUST_FOLDER" }).to_string();
         fs::create_dir_all(world.home().join(".gemini")).unwrap();

@@ -2,6 +2,7 @@
 
 mod answers;
 mod enforced;
+mod failures;
 mod gemini_run;
 mod hooks;
 mod judged_once;

@@ -6,6 +6,7 @@ use mala_agents::Client;
 use mala_tests::World;
 use mala_tests::clients::{Installed, OPENCODE_OFFLINE, opencode_settings};
 use mala_tests::model::{Reply, Talk, call};
+use mala_tests::registry::Registry;
 use serde_json::json;
 
 use super::{Claude, Gemini, shell};
@@ -16,15 +17,19 @@ use crate::run::Run;
 pub(super) struct Checkout {
     pub(super) world: World,
     client: Client,
+    /// What opencode installs wherever it finds settings.
+    registry: Option<Registry>,
 }
 
 impl Checkout {
     /// Nothing if the client cannot be had.
     pub(super) fn of(client: Client, installed: &Installed) -> Option<Self> {
+        let mut registry = None;
         if client == Client::Opencode {
             installed.opencode_or_skip()?;
+            registry = Some(Registry::start("@opencode-ai/plugin", "1.18.33"));
         }
-        Some(Self { world: World::new(), client })
+        Some(Self { world: World::new(), client, registry })
     }
 
     /// The client's shell.
@@ -41,7 +46,7 @@ impl Checkout {
 
     /// Works the issue off, with this talk as the model. `settings` are added to those of the repository.
     pub(super) fn run(&self, installed: &Installed, talk: &Talk, settings: &str) -> Run {
-        let Self { world, client } = self;
+        let Self { world, client, .. } = self;
         let profile = self.profile(installed, talk);
         world.write(
             "mala.toml",
@@ -105,6 +110,7 @@ impl Checkout {
                 )
             }
             Client::Opencode => {
+                at_home(".npmrc", &self.registry.as_ref().map(Registry::npmrc).unwrap_or_default());
                 at_home(".config/opencode/opencode.json", &opencode_settings(talk).to_string());
                 let variables: Vec<String> =
                     OPENCODE_OFFLINE.iter().map(|(name, value)| format!("{name} = \"{value}\"")).collect();

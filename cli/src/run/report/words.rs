@@ -16,9 +16,9 @@ pub(super) fn lines(event: &Event) -> Vec<String> {
             let since = Timestamp::now();
             vec![format!("validating the branch at {}: `{}`, since {since}", commit.short(), plain(command))]
         }
-        Event::Preparing { profile, directory } => {
+        Event::Preparing { profile } => {
             vec![format!(
-                "the client of the profile `{}` installs its packages in `{directory}`",
+                "the client of the profile `{}` prepares itself for its first start here",
                 plain(profile)
             )]
         }

@@ -1,6 +1,7 @@
-//! What a client installs in the checkout at its first start there, installed before it is started as an agent.
+//! What a client does at its first start, done before it is started as an agent.
 //!
-//! As an agent's it would be thousands of locks, and a wait at the beginning of every attempt until it is done.
+//! What it installs in the checkout would be thousands of locks of an agent's, and a wait at the beginning of every attempt until it
+//! is done; and two agents that make its database at once fail.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -20,19 +21,16 @@ use crate::event::Event;
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Starts the client so that it only installs. Gives what a person should know if that fails: its agents will try again.
+/// Starts the client so that it does nothing else. Gives what a person should know if that fails: its agents will try again.
 pub(super) fn install(
     client: &Hooked,
     scope: &Scope,
     mala: &str,
     tell: &mut dyn FnMut(&Event),
 ) -> Option<String> {
-    let (directory, args) = first_visit(client.client)?;
+    let args = first_visit(client.client)?;
     let (program, first_args) = client.command.split_first()?;
-    if !scope.root().join(directory).is_dir() {
-        return None;
-    }
-    tell(&Event::Preparing { profile: client.profile.clone(), directory: directory.to_owned() });
+    tell(&Event::Preparing { profile: client.profile.clone() });
     let added = injection(client.client, mala, scope.root(), &scope.state_dir());
     let mut command = Command::new(program);
     command
@@ -52,8 +50,10 @@ pub(super) fn install(
     };
     let profile = &client.profile;
     Some(format!(
-        "the client of the profile `{profile}` could not install its packages in `{directory}`: {why}; its agents try again, and hold \
-         locks on what they install. Start it once by hand here to see what is wrong"
+        "the client of the profile `{profile}` could not prepare itself (`{} {}`): {why}; its agents try again, and hold locks on what \
+         they install. Start it once by hand here to see what is wrong",
+        client.command.join(" "),
+        args.join(" ")
     ))
 }
 
