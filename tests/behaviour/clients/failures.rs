@@ -1,7 +1,7 @@
 //! What a run makes of clients whose provider does not answer them.
 
 use mala_agents::Client;
-use mala_tests::model::{Model, Script, fail, say};
+use mala_tests::model::{Model, Refusal, Reply, Script, say};
 
 use super::installed;
 use super::profiles::Checkout;
@@ -16,7 +16,7 @@ fn a_refused_account_stops_its_profile_at_once_with_the_providers_own_words() {
     let model = Model::start();
     for client in Client::ALL {
         let Some(checkout) = Checkout::of(client, installed) else { continue };
-        let talk = model.talk(Script::default().then(fail(401, REFUSED)));
+        let talk = model.talk(Script::default().then(Reply::Refuse(Refusal::Words(401, REFUSED))));
         done(&checkout.world, "issue add --id bd-2 Work");
         let run = checkout.run(installed, &talk, "");
 
@@ -43,8 +43,8 @@ fn what_the_provider_does_not_accept_is_told_in_its_own_words() {
     let model = Model::start();
     for client in Client::ALL {
         let Some(checkout) = Checkout::of(client, installed) else { continue };
-        let talk =
-            model.talk([checkout.shell("true"), fail(400, "the moon is in the wrong phase"), say("done")]);
+        let refused = Reply::Refuse(Refusal::Words(400, "the moon is in the wrong phase"));
+        let talk = model.talk([checkout.shell("true"), refused, say("done")]);
         let run = checkout.run(installed, &talk, "");
         let reason = run.only("handed_over")["reason"].as_str().unwrap();
         assert!(reason.contains("the moon is in the wrong phase"), "{client}: {reason}");

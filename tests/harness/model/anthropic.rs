@@ -110,6 +110,10 @@ pub(super) fn refused(refusal: Refusal) -> Refused {
             "This request would exceed your rate limit. Please try again in 1 second.",
         ),
         Refusal::Quota => (429, "rate_limit_error", "You have reached your specified API usage limits."),
+        Refusal::Words(status, words) => {
+            let kind = if status == 401 { "authentication_error" } else { "invalid_request_error" };
+            (status, kind, words)
+        }
         Refusal::Overload => (529, "overloaded_error", "Overloaded"),
         Refusal::Length => {
             (400, "invalid_request_error", "prompt is too long: 212345 tokens > 200000 maximum")

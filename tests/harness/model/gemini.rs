@@ -90,6 +90,10 @@ pub(super) fn refused(refusal: Refusal) -> Refused {
             json!([quota("Minute"), retry]),
         ),
         Refusal::Quota => (429, "RESOURCE_EXHAUSTED", exceeded.to_owned(), json!([quota("Day")])),
+        Refusal::Words(status, words) => {
+            let name = if status == 401 { "UNAUTHENTICATED" } else { "INVALID_ARGUMENT" };
+            (status, name, words.to_owned(), json!([]))
+        }
         Refusal::Overload => {
             (503, "UNAVAILABLE", "The model is overloaded. Please try again later.".to_owned(), json!([]))
         }

@@ -122,6 +122,9 @@ pub(super) fn refused(refusal: Refusal) -> Refused {
             "insufficient_quota",
             "You exceeded your current quota, please check your plan and billing details.",
         ),
+        Refusal::Words(status, words) => {
+            (status, if status == 401 { "invalid_api_key" } else { "invalid_request" }, words)
+        }
         Refusal::Overload => (503, "server_is_overloaded", "Our servers are currently overloaded."),
         Refusal::Length => (
             400,

@@ -30,6 +30,8 @@ pub enum Refusal {
     Overload,
     /// The conversation is longer than the model can take.
     Length,
+    /// This HTTP status, in these words.
+    Words(u16, &'static str),
 }
 
 /// One tool call.

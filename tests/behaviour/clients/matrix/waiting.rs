@@ -49,12 +49,14 @@ pub(in crate::clients) fn asks_and_waits(kind: Kind) {
         .begin(&model);
     let Some(project) = Project::new(kind, world, &told.talk, "") else { return };
     project.issue("bd-2");
-    let run = project.follow(&["--issue", ISSUE], |event, _| match (&event["event"], &event["issues"][0]) {
-        (kind, issue) if kind == "parked" && issue == "bd-2" => {
-            drop(done(&project.world, "issue close bd-2"));
+    let run = project.follow(&["--issue", ISSUE], |event, _| {
+        if event["event"] == "parked" {
+            let is_for_issue = event["issues"][0] == "bd-2";
+            done(
+                &project.world,
+                if is_for_issue { "issue close bd-2" } else { "lock release held.txt --agent other" },
+            );
         }
-        (kind, _) if kind == "parked" => drop(done(&project.world, "lock release held.txt --agent other")),
-        _ => {}
     });
 
     project.assert_landed(&run, "bd-1: mine");
