@@ -36,6 +36,10 @@ impl Parser<'_> {
             "function" => {
                 self.blanks();
                 let name = self.word()?.bare().map(str::to_owned).ok_or(ParseError::Unexpected(start))?;
+                // zsh runs a function without a name at once.
+                if matches!(name.as_str(), "" | "{") {
+                    return Err(ParseError::Unexpected(start));
+                }
                 self.blanks();
                 if self.starts("()") {
                     self.at += 2;

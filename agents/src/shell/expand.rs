@@ -127,6 +127,10 @@ fn units(word: &Word, state: &State, home: Option<&Path>) -> Vec<Unit> {
             Part::Bare(text) => push(&mut units, text, true),
             Part::Quoted(text) => push(&mut units, text, false),
             Part::Process(_) => push(&mut units, "/dev/fd/63", false),
+            // The end of a path to zsh, and the value with two more letters to bash.
+            Part::Variable { .. } if word.parts.get(index + 1).is_some_and(is_modifier) => {
+                units.push(Unit::Hole);
+            }
             Part::Variable { name, quoted } => match state.variable(name, home) {
                 Some(value) => push_value(&mut units, &value, *quoted),
                 None => units.push(Unit::Hole),
@@ -135,6 +139,13 @@ fn units(word: &Word, state: &State, home: Option<&Path>) -> Vec<Unit> {
         }
     }
     units
+}
+
+/// `:t` and the like behind a variable.
+fn is_modifier(part: &Part) -> bool {
+    let (Part::Bare(text) | Part::Quoted(text)) = part else { return false };
+    text.strip_prefix(':')
+        .is_some_and(|rest| rest.starts_with(|char: char| char.is_ascii_alphabetic() || char == '&'))
 }
 
 fn push(units: &mut Vec<Unit>, text: &str, active: bool) {

@@ -24,6 +24,9 @@ const BIN_FOLDERS: &[&str] = &[
     "/snap/bin",
 ];
 
+/// Shells whose grammar is not that of bash, which is how they are read.
+const OTHER_SHELLS: &[&str] = &["zsh", "ksh", "mksh"];
+
 pub(super) const NOT_KNOWN: &str = "mala does not know what it writes";
 pub(super) const HOOKS: &str = "it runs the repository's hooks, and mala does not know what they write";
 
@@ -319,6 +322,9 @@ impl Walker<'_> {
     /// `bash -c TEXT`, `bash SCRIPT`, `bash <<EOF`
     fn shell(&mut self, start: Start<'_>, call: &Call<'_>) {
         let options = &call.options;
+        if OTHER_SHELLS.contains(&call.name) {
+            self.unknown(&typed(call.all), "it may mean something else to this shell");
+        }
         // It knows what was exported and nothing else.
         let mut inner = start.state.forgetful();
         if options.values(&["o"]).any(|option| !option.is("pipefail")) {

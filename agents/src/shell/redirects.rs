@@ -1,7 +1,7 @@
 //! The grammar of redirections and here-documents.
 
 use super::ast::{Part, Redirect, RedirectKind, Word};
-use super::parse::{Parsed, Parser, memchr};
+use super::parse::{ParseError, Parsed, Parser, memchr};
 
 /// A here-document that was announced and starts behind the next newline.
 pub(super) struct WaitingDoc {
@@ -44,6 +44,10 @@ impl Parser<'_> {
             return Ok(None);
         }
         self.at += sign.len();
+        if kind != RedirectKind::Read && self.byte(0) == Some(b'!') {
+            // `>! f` is `>| f` to zsh, and `f` a word of its own to bash.
+            return Err(ParseError::Unexpected(self.at));
+        }
         self.blanks();
         let mut target = self.word()?;
         if let RedirectKind::HereDoc { doc } = &mut kind {

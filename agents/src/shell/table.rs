@@ -143,7 +143,7 @@ const PROGRAMS: &[Program] = &[
     // Programs with an option that writes or starts something, which is left out here.
     row("ack ag", Reads, "-ilnwvcQFhHs -A:B:C:m:g: --ignore= --nocolor --color --nogroup --hidden"),
     row("base32 base64", Reads, "-dDiw: --decode --wrap= --ignore-garbage"),
-    row("bat", Reads, "-npAl:r:H: --plain --number --show-all --style= --color= --paging= --language= --line-range=
+    row("bat batcat", Reads, "-npAl:r:H: --plain --number --show-all --style= --color= --paging= --language= --line-range=
         --highlight-line= --decorations= --wrap= --theme="),
     row("bc", Reads, "-lqswi --mathlib --quiet"),
     row("file", Reads, "-biLhkrsN --brief --mime --mime-type --mime-encoding --dereference"),

@@ -72,6 +72,23 @@ const OF_ZSH: &[&str] = &[
     "watch",
 ];
 
+/// Functions that shells call by themselves; zsh's traps are functions, too.
+const CALLED_BY_SHELL: &[&str] = &[
+    "chpwd",
+    "command_not_found_handle",
+    "command_not_found_handler",
+    "periodic",
+    "precmd",
+    "preexec",
+    "zshaddhistory",
+    "zshexit",
+];
+
+/// True if a function of this name runs without being named again.
+pub(super) fn is_called_by_shell(name: &str) -> bool {
+    name.starts_with("TRAP") || CALLED_BY_SHELL.contains(&name)
+}
+
 /// True if programs may see this variable.
 pub(super) fn is_harmless_for_programs(name: &str, value: &Arg) -> bool {
     let starts_nothing = || value.known == Known::All && NOTHING.contains(&value.text.as_str());

@@ -228,6 +228,9 @@ impl<'a> Walker<'a> {
                 if table::find(name).is_some() {
                     self.unknown(&format!("{name}()"), "it changes what commands mean");
                 }
+                if variables::is_called_by_shell(name) {
+                    self.unknown(&format!("{name}()"), "the shell calls it by itself");
+                }
                 if !state.define(name, function) {
                     self.unknown(name, "there are too many functions to follow");
                 }

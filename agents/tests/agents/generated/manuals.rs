@@ -110,9 +110,16 @@ const PROGRAMS: &[&str] = &[
     "zcat",
     "zgrep",
     "zstd",
-    "fd",
-    "bat",
+    "batcat",
+    "fdfind",
     "gawk",
+    "make",
+    "node",
+    "parallel",
+    "sponge",
+    "sqlite3",
+    "vim",
+    "zsh",
     "yq",
     "git add",
     "git blame",
@@ -152,7 +159,7 @@ pub(super) struct Manual {
     pub(super) options: Vec<String>,
 }
 
-fn is_here(program: &str) -> bool {
+pub(super) fn is_here(program: &str) -> bool {
     let name = program.split(' ').next().unwrap_or(program);
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())

@@ -56,30 +56,35 @@ struct Tally {
     escaped: Vec<String>,
 }
 
-fn try_one(world: &World, command: &str, tally: &Mutex<Tally>) {
+fn try_one(world: &World, shell: &str, command: &str, tally: &Mutex<Tally>) {
     world.reset();
     let plan = judge(world, command);
     let is_refused = !plan.objections.is_empty() || world.refuses(&plan);
-    let is_written = world.run(command);
+    let is_written = world.run(shell, command);
     let mut tally = tally.lock().unwrap();
     tally.run += 1;
     tally.refused += usize::from(is_refused);
     tally.written += usize::from(is_written);
     tally.quiet += usize::from(!is_refused && plan.is_known());
     if is_written && !is_refused && plan.is_known() {
-        tally.escaped.push(format!("{command}\n    {plan:?}"));
+        tally.escaped.push(format!("{shell}: {command}\n    {plan:?}"));
     }
 }
 
-fn try_all(commands: &[String]) -> Tally {
+/// The shells that clients run commands in. Which one it is, a hook is not told.
+fn shells() -> Vec<&'static str> {
+    ["bash", "zsh"].into_iter().filter(|shell| manuals::is_here(shell)).collect()
+}
+
+fn try_all(commands: &[(&str, String)]) -> Tally {
     let (tally, next) = (Mutex::new(Tally::default()), AtomicUsize::new(0));
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(8);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 let world = World::new();
-                while let Some(command) = commands.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    try_one(&world, command, &tally);
+                while let Some((shell, command)) = commands.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    try_one(&world, shell, command, &tally);
                 }
             });
         }
@@ -99,11 +104,14 @@ fn whatever_writes_a_held_file_was_refused_or_is_looked_at_again() {
         say(&format!("SKIPPED: combinations with programs that are not here: {}", missing.join(", ")));
     }
     let mut grammar = Grammar::new(Random::new(seed));
-    let mut commands: Vec<String> = grammar.fixed();
+    let shells = shells();
+    let mut commands: Vec<(&str, String)> =
+        grammar.fixed().into_iter().filter(|(shell, _)| shells.contains(shell)).collect();
     let fixed = commands.len();
-    let mut seen: BTreeSet<String> = commands.iter().cloned().collect();
+    let mut seen: BTreeSet<(&str, String)> = commands.iter().cloned().collect();
     while commands.len() < fixed + count {
-        commands.extend(Some(grammar.command()).filter(|command| seen.insert(command.clone())));
+        let made_up = (*grammar.shell(&shells), grammar.command());
+        commands.extend(Some(made_up).filter(|made_up| seen.insert(made_up.clone())));
     }
     let tally = try_all(&commands);
     say(&format!(

@@ -103,6 +103,7 @@ impl World {
         let template = world.base.path().join("template");
         fs::create_dir_all(template.join("sub")).unwrap();
         fs::create_dir(template.join("empty")).unwrap();
+        fs::create_dir(template.join("zdot")).unwrap();
         for (name, text) in [
             ("held.txt", "held\n"),
             ("sub/held.txt", "held\n"),
@@ -114,6 +115,12 @@ impl World {
             ("save.sed", "w held.txt\n"),
             ("save.awk", "BEGIN { print \"x\" > \"held.txt\" }\n"),
             ("evil.conf", "[core]\n\tfsmonitor = ./evil\n\tpager = ./evil\n[alias]\n\tst = !./evil\n"),
+            ("evil.mk", "all:\n\techo x >> held.txt\n"),
+            ("rg.conf", "--pre=./evil\n"),
+            ("bat.conf", "--paging=always\n--pager=./evil\n"),
+            ("zdot/.zshenv", "echo written >> held.txt\n"),
+            ("save.sql", ".output held.txt\nselect 1;\n"),
+            ("save.vim", "call writefile(['x'], 'held.txt')\n"),
             ("evil", "#!/bin/sh\necho written >> held.txt 2>/dev/null || echo written >> ../held.txt\n"),
         ] {
             fs::write(template.join(name), text).unwrap();
@@ -157,12 +164,12 @@ impl World {
         })
     }
 
-    /// Runs the command as a client would; true if a held file is not what it was.
-    pub(super) fn run(&self, command: &str) -> bool {
+    /// Runs the command as a client would, in the shell of its user; true if a held file is not what it was.
+    pub(super) fn run(&self, shell: &str, command: &str) -> bool {
         let before = self.look();
         let mut words = JAIL.iter();
         let mut run = Command::new(words.next().expect("there is always a time limit"));
-        run.args(words).args(["bash", "-c", LIMITS, "bash", command]);
+        run.args(words).args(["bash", "-c", LIMITS, shell, command]);
         run.current_dir(self.repo())
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
