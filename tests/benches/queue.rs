@@ -157,7 +157,9 @@ fn write_crate(directory: &Path, name: &str, rest: &str) {
 
 /// A crate, one file of which changes, with others that do not: built in a slot that moves, and in fresh worktrees.
 fn slot() {
-    let world = World::new("[validate]\ncommands = [\"cargo build --offline\"]\nempty = \"pass\"");
+    let world = World::new(
+        "[project]\npreset = \"rust\"\n[validate]\ncommands = [\"cargo build --offline\"]\nempty = \"pass\"",
+    );
     fs::write(world.root.join(".gitignore"), "/target\n").unwrap();
     let names: Vec<String> = (0..DEPENDENCIES).map(|number| format!("part{number}")).collect();
     for name in &names {
