@@ -11,7 +11,7 @@ from mcp import Client, MCPError, StdioServerParameters
 
 TOOLS = [
     "lock_acquire", "lock_release", "lock_status", "lock_ask", "lock_answer", "lock_take", "lock_cancel", "test_run", "commit",
-    "gate_check", "message_send", "message_inbox", "issue_note",
+    "gate_check", "message_send", "message_inbox", "issue_wait", "issue_note",
 ]
 
 

@@ -47,6 +47,7 @@ fn the_list_of_tools_is_short() {
             "gate_check",
             "message_send",
             "message_inbox",
+            "issue_wait",
             "issue_note"
         ]
     );
@@ -54,6 +55,10 @@ fn the_list_of_tools_is_short() {
 
 #[test]
 fn a_tool_is_the_command_that_a_person_would_type() {
+    assert_eq!(
+        words("issue_wait", &json!({"issue": "bd-3", "timeout": "5m"})),
+        "wait --json --timeout=5m -- bd-3"
+    );
     let acquire = json!({"paths": ["a", "src/**"], "wait": "5m", "shared": true, "reason": "why"});
     assert_eq!(
         words("lock_acquire", &acquire),
@@ -101,6 +106,7 @@ fn nothing_that_is_said_becomes_an_option() {
         line("lock_answer", &json!({"ask": hostile, "answer": "release", "eta": hostile})),
         line("commit", &json!({"message": hostile, "paths": [hostile], "issue": hostile})),
         line("message_send", &json!({"body": hostile, "to": [hostile], "thread": hostile})),
+        line("issue_wait", &json!({"issue": hostile, "timeout": hostile})),
         line("issue_note", &json!({"issue": hostile, "text": hostile})),
         line("gate_check", &json!({"issue": hostile, "commit": hostile})),
         line("test_run", &json!({"command": [hostile], "wait": hostile})),
