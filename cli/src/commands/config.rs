@@ -25,12 +25,20 @@ pub(crate) struct ConfigArgs {
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     List(ListArgs),
+    /// Print the value of one setting
+    #[command(after_help = "Example:
+  mala config get run.max_agents")]
     Get(KeyArgs),
+    /// Say what a setting is for, what it may hold, and who has set it
+    #[command(after_help = "Example:
+  mala config explain queue.slots")]
     Explain(KeyArgs),
 }
 
 /// List all settings, as they would stand in mala.toml
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  mala config list --set")]
 struct ListArgs {
     /// Only those that somebody has set
     #[arg(long)]

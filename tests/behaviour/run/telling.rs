@@ -1,5 +1,7 @@
 //! What a person is told about a run: before it, while it goes on, and in the end.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 use mala_tests::eventually;
@@ -203,4 +205,32 @@ fn the_help_says_what_the_exit_codes_mean() {
     let batch = Batch::new("");
     let help = run(&batch.world, "run --help").out;
     assert!(help.contains("Exit codes") && help.contains("handed over or left"), "{help}");
+}
+
+#[test]
+fn what_agents_and_tests_print_is_for_nobody_else_to_read() {
+    let batch = Batch::new("echo talking; echo work > $id.txt; tested; commit done");
+    batch.issue("bd-1", &[]);
+    assert_eq!(batch.run(&[]).issues("done"), ["bd-1"]);
+    let state = batch.world.root().join(".git/mala");
+    let mut directories = vec![state];
+    let mut seen = Vec::new();
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+            let (path, kind) = (entry.path(), entry.file_type().unwrap());
+            if kind.is_dir() {
+                directories.push(path);
+            } else if path
+                .extension()
+                .is_some_and(|end| ["log", "err", "jsonl"].iter().any(|one| end == *one))
+            {
+                assert_eq!(entry.metadata().unwrap().mode() & 0o077, 0, "{}", path.display());
+                seen.push(path);
+            }
+        }
+    }
+    assert!(
+        seen.len() >= 4,
+        "the agent's words, the run's log, evidence and outputs are among them: {seen:?}"
+    );
 }
