@@ -19,6 +19,8 @@ const SIGNS: &[&str] = &[
     "unexpected status 401",
     "error: 401",
     "status: 401",
+    "\"code\":401",
+    "\"code\": 401",
     "401 unauthorized",
     "credit balance is too low",
 ];
@@ -40,6 +42,7 @@ mod tests {
             "API Error: 401 {\"type\":\"error\",\"error\":{\"type\":\"authentication_error\"}}",
             "unexpected status 401 Unauthorized: Missing bearer",
             "[API Error: API key not valid. Please pass a valid API key.]",
+            "[API Error: {\"error\":{\"code\":401,\"status\":\"UNAUTHENTICATED\"}}]",
         ] {
             assert!(is_denied(denied), "{denied}");
         }

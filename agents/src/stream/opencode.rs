@@ -42,7 +42,10 @@ pub(super) fn line(value: &Value, model: &str, state: &mut State, report: &mut R
             state.has_erred = true;
             report.has_recovered = false;
             let message = text(value, "/error/data/message").or_else(|| text(value, "/error/message"));
-            progress.extend(report.fail("error", message.unwrap_or_default()));
+            let message = message.unwrap_or_default();
+            let told = report.fail("error", message);
+            let is_denied = number(value, "/error/data/statusCode") == Some(401) && report.denied.is_none();
+            progress.extend(if is_denied { Some(report.deny(message)) } else { told });
         }
         _ => {}
     }

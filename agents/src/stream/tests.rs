@@ -218,6 +218,17 @@ fn a_tool_that_has_run_is_told_and_one_that_was_refused_is_not() {
 }
 
 #[test]
+fn opencode_tells_a_refused_account_by_its_status() {
+    let error = |status: u16| {
+        format!(
+            r#"{{"type":"error","error":{{"name":"APIError","data":{{"message":"revoked","statusCode":{status}}}}}}}"#
+        )
+    };
+    assert_eq!(read(Kind::Opencode, &[&error(401)]).1.denied.as_deref(), Some("revoked"));
+    assert_eq!(read(Kind::Opencode, &[&error(400)]).1.denied, None);
+}
+
+#[test]
 fn any_program_may_say_what_it_has_used() {
     let lines = [
         r#"mala: usage {"input": 120, "output": 30}"#,

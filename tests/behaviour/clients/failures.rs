@@ -8,7 +8,7 @@ use super::profiles::Checkout;
 use crate::cli::done;
 
 /// What the provider says of an account, in words that no client has of its own.
-const REFUSED: &str = "invalid x-api-key, revoked on Tuesday";
+const REFUSED: &str = "this account was revoked on Tuesday";
 
 #[test]
 fn a_refused_account_stops_its_profile_at_once_with_the_providers_own_words() {

@@ -240,7 +240,7 @@ fn by_default_files_are_free_at_the_offer_only_if_validating_takes_long() {
         assert_eq!(freed.len(), usize::from(frees), "{check}: {freed:?}");
         let why = freed.first().map(|event| event.detail["why"]["hold"].clone());
         assert_eq!(why, frees.then(|| "auto".into()), "{check}: {freed:?}");
-        let shown = done(&batch.world, "queue --all --json").json();
-        assert_eq!(shown["entries"][0]["frees_files"], frees, "{shown}");
+        let shown = done(&batch.world, "queue show 1 --json").json();
+        assert_eq!(shown["entry"]["frees_files"], frees, "{shown}");
     }
 }
