@@ -189,8 +189,7 @@ impl<'a> Walker<'a> {
         let stdin = self.redirects(&command.redirects, state, stdin);
         match &command.kind {
             Kind::Simple(simple) => {
-                let is_exec = simple.words.first().and_then(Word::bare) == Some("exec");
-                if is_exec && stdin != Stdin::Inherited {
+                if may_be_exec(simple) && stdin != Stdin::Inherited {
                     self.stdin = Stdin::Elsewhere;
                 }
                 return self.simple(simple, state, stdin);
@@ -436,4 +435,10 @@ fn never_returns(pipeline: &Pipeline) -> bool {
         }
         _ => false,
     }
+}
+/// True if its redirections may be the shell's own from now on.
+fn may_be_exec(simple: &Simple) -> bool {
+    let Some(first) = simple.words.first() else { return false };
+    // What comes behind these is looked up by the shell itself.
+    matches!(first.bare(), None | Some("exec" | "builtin" | "command" | "-" | "noglob" | "nocorrect"))
 }

@@ -212,6 +212,8 @@ const CORES: &[&str] = &[
     "echo '@C' | { sh; }",
     "echo '@C' | (bash)",
     "exec < evil; bash",
+    "builtin exec < evil; bash",
+    "command exec < evil; sh",
     "exec <<< '@C'; sh",
     "f() { bash; }; f <<< '@C'",
     "echo '@C' | while true; do sh; break; done",
